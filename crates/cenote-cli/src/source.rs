@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use cenote::causes::{HostError, Table};
 use cenote::memory::{MapError, Mapped, Memory};
-use cenote::pod::{Worker, format::host};
+use cenote::pod::Worker;
 use cenote::store::ALONE;
 use cenote::{Error, FsckReport, LockWait, MapReader, Options, OrderedReader, Pool, Range, Reader, Stat};
 
@@ -99,9 +100,11 @@ fn is_of_places(error: &Error) -> bool {
         )
     };
     match error {
-        Error::TooMany { flag, .. } => matches!(*flag, "processes" | "workers"),
+        Error::TooMany { what, .. } => matches!(what, Table::Processes | Table::Workers),
         // A command with a wrong id, or none, should report that.
-        Error::Host { host, why } => *host != ALONE && ![host::ELSEWHERE, host::UNIDENTIFIED].contains(why),
+        Error::Host { host, source } => {
+            *host != ALONE && !matches!(source, HostError::Elsewhere | HostError::Unidentified)
+        }
         Error::Corrupt { .. } => true,
         Error::Io { source, .. }
         | Error::Map(MapError::Os { source, .. })

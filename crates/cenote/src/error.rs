@@ -2,12 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::memory::{Distrust, MapError};
+use crate::causes::{Found, HostError, Occupant, Setting, Shortage, Structure, Table};
+use crate::memory::{Distrust, MapError, Unfit};
+use crate::pod::format::form::Form;
+use crate::pod::format::superblock::Kind;
 
 /// A result of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What can go wrong with a pool. No error leaves the pool damaged or an operation half done.
+///
+/// The documentation of a function names the errors that a caller may want to match. Besides, nearly every one may fail with [`Error::Map`],
+/// [`Error::Io`], [`Error::Corrupt`] and, in a child of the process that opened the pool, [`Error::Forked`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,7 +34,7 @@ pub enum Error {
         /// Which path.
         path: PathBuf,
         /// What is there, and what to do.
-        why: &'static str,
+        why: Unfit,
     },
     /// A pool, or the file of its liveness locks, belongs to or may be written by a user who is not trusted.
     #[error(
@@ -60,7 +66,7 @@ pub enum Error {
         /// Which device.
         path: PathBuf,
         /// What is there.
-        what: &'static str,
+        what: Occupant,
     },
     /// There is no file for the liveness locks, and none can be created.
     #[error(
@@ -93,12 +99,12 @@ pub enum Error {
         supported: u32,
     },
     /// The pool was made for the other memory kind.
-    #[error("the pool was created for {pool} memory and cannot be opened as {asked} memory")]
+    #[error("the pool was created for {} memory and cannot be opened as {} memory", .pool.name(), .asked.name())]
     Kind {
         /// What the pool is for.
-        pool: &'static str,
+        pool: Kind,
         /// What was asked for.
-        asked: &'static str,
+        asked: Kind,
     },
     /// A compare-and-replace that a map which overwrites in place cannot do atomically.
     #[error(
@@ -128,21 +134,20 @@ pub enum Error {
         /// How many bytes were wanted.
         needed: u64,
         /// What the limit was.
-        why: &'static str,
+        why: Shortage,
         /// Bytes of the largest piece that there is, or that there may be once the pool has grown; `None` where that says nothing.
         largest: Option<u64>,
     },
     /// All places in a table of the pool are taken.
     #[error(
-        "all {limit} {what} of the pool are in use; close some, or create the pool with more (`--{flag}`)"
+        "all {limit} {what} of the pool are in use; close some, or create the pool with more (`--{}`)",
+        .what.flag()
     )]
     TooMany {
-        /// What there are too many of.
-        what: &'static str,
+        /// Which table is full.
+        what: Table,
         /// How many there may be.
         limit: u32,
-        /// The option of `cenote create` that sets it.
-        flag: &'static str,
     },
     /// A reader without a place was asked to change something.
     #[error("the pool is open for reading, without a place in it; open it with a place to change something")]
@@ -168,21 +173,11 @@ pub enum Error {
         /// The maximum in bytes.
         max: usize,
     },
-    /// There is nothing of that name.
-    #[error("the pool has no map named {name:?}")]
-    NoSuchMap {
-        /// The name.
-        name: String,
-    },
-    /// There is no task list of that name.
-    #[error("the pool has no task list named {name:?}")]
-    NoSuchTasks {
-        /// The name.
-        name: String,
-    },
-    /// There is no lock of that name.
-    #[error("the pool has no lock named {name:?}")]
-    NoSuchLock {
+    /// There is nothing of that kind and name.
+    #[error("the pool has no {kind} named {name:?}{}", .kind.making())]
+    NoSuch {
+        /// What was asked for.
+        kind: Structure,
         /// The name.
         name: String,
     },
@@ -217,14 +212,14 @@ pub enum Error {
     #[error("locks of an array cannot be removed, nor can the array")]
     InArray,
     /// An array of locks has another number of locks, or another form.
-    #[error("{name:?} is an array of {count} locks of the form {form}; open it as such")]
+    #[error("{name:?} is an array of {count} locks of the form {}; open it as such", .form.name())]
     OtherArray {
         /// Its name.
         name: String,
         /// How many locks it has.
         count: u32,
         /// Their form.
-        form: &'static str,
+        form: Form,
     },
     /// A thread asked for a lock that it holds.
     #[error("this thread holds the lock already and would wait for itself; unlock it first")]
@@ -234,12 +229,6 @@ pub enum Error {
     TooManyLocks {
         /// How many it can.
         limit: usize,
-    },
-    /// There is no group of that name.
-    #[error("the pool has no group named {name:?}; make it with `cenote group create`")]
-    NoSuchGroup {
-        /// The name.
-        name: String,
     },
     /// The token given is not the group's.
     #[error("the token is not that of the group {name:?}")]
@@ -275,25 +264,25 @@ pub enum Error {
         /// The name.
         name: String,
         /// What it is.
-        kind: &'static str,
+        kind: Found,
     },
     /// An option has a value that cannot work.
     #[error("{option} cannot be {value}: {why}")]
     Option {
         /// Which option.
-        option: &'static str,
+        option: Setting,
         /// Its value.
         value: String,
         /// What is wrong with it.
         why: &'static str,
     },
     /// A host cannot do what was asked, because of its present phase.
-    #[error("host {host}: {why}")]
+    #[error("host {host}: {source}")]
     Host {
         /// The host's id.
         host: u32,
         /// What is in the way, and what to do.
-        why: &'static str,
+        source: HostError,
     },
     /// A request that no server has answered.
     #[cfg(feature = "baselines")]
@@ -353,5 +342,63 @@ impl Error {
     /// A damaged pool.
     pub(crate) fn corrupt(what: &'static str, at: u64) -> Self {
         Self::Corrupt { what, at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other(kind: Found) -> String {
+        let name = "n".to_owned();
+        Error::OtherKind { name, kind }.to_string()
+    }
+
+    #[test]
+    fn what_a_name_is_of_is_said_in_words() {
+        let is = |structure| other(Found::Is(structure));
+        let no_more = "and cannot be opened as anything else";
+        assert_eq!(is(Structure::HashMap), format!("\"n\" is a hash map, {no_more}"));
+        assert_eq!(
+            is(Structure::OrderedMap),
+            format!("\"n\" is an ordered map, {no_more}")
+        );
+        assert_eq!(
+            is(Structure::LockArray),
+            format!("\"n\" is an array of locks, {no_more}")
+        );
+        let lock = Structure::LockOf(Form::Rw);
+        assert_eq!(is(lock), format!("\"n\" is a reader-writer lock, {no_more}"));
+        assert_eq!(
+            other(Found::IsNot(Structure::Tasks)),
+            format!("\"n\" is no task list, {no_more}")
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_how_to_make_it() {
+        let missing = |kind| {
+            let name = "n".to_owned();
+            Error::NoSuch { kind, name }.to_string()
+        };
+        assert_eq!(missing(Structure::Map), "the pool has no map named \"n\"");
+        assert_eq!(missing(Structure::Tasks), "the pool has no task list named \"n\"");
+        assert_eq!(missing(Structure::Lock), "the pool has no lock named \"n\"");
+        assert_eq!(
+            missing(Structure::Group),
+            "the pool has no group named \"n\"; make it with `cenote group create`"
+        );
+    }
+
+    #[test]
+    fn a_full_table_is_named_with_the_option_that_sets_its_size() {
+        let full = Error::TooMany {
+            what: Table::Workers,
+            limit: 7,
+        };
+        assert_eq!(
+            full.to_string(),
+            "all 7 worker places of the pool are in use; close some, or create the pool with more (`--workers`)"
+        );
     }
 }

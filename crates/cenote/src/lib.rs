@@ -36,6 +36,7 @@
 // Without the feature nobody uses what the simulator, benchmarks and the command need.
 #![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
 
+pub mod causes;
 mod error;
 #[cfg(not(feature = "internals"))]
 mod index;
@@ -104,12 +105,12 @@ pub mod hosts {
     pub use crate::pod::format::host::{HostInstance, HostPhase, HostState};
     pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Names};
     pub use crate::pod::hosts::monitor::Event;
-    pub use crate::store::{AgentStatus, Peers, Reporter};
+    pub use crate::store::{AgentStatus, Leave, MonitorRole, Peers, Reporter};
 }
 
 /// Parts of the reports of `stat` and `fsck`.
 pub mod report {
-    pub use crate::memory::{Distrust, MapError, Priority};
+    pub use crate::memory::{Distrust, MapError, Priority, Unfit, WrongLockFile};
     pub use crate::pod::commit::recovery::Recovered;
     pub use crate::pod::reclaim::backlog::Amount;
     pub use crate::store::{

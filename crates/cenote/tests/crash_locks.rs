@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use cenote::causes::Structure;
 use cenote::memory::Mapped;
 use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
 use cenote::pod::instance::crash::Point;
@@ -351,7 +352,11 @@ impl<M: Mapped> Case<'_, M> {
         self.pool.recover().map_err(text)?;
         for name in ["short-lived 0", "short-lived 1"] {
             match self.pool.remove_lock_with(name, Timeout::during(LONG)) {
-                Ok(()) | Err(Error::NoSuchLock { .. }) => {}
+                Ok(())
+                | Err(Error::NoSuch {
+                    kind: Structure::Lock,
+                    ..
+                }) => {}
                 Err(error) => return Err(text(error)),
             }
             // One of each form, which reuses what was left.

@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use cenote::causes::Structure;
 use cenote::group::{Kind, Status};
 use cenote::memory::{Mapped, SyncWord};
 use cenote::pod::format::host::HostInstance;
@@ -49,7 +50,10 @@ fn order<M: Mapped>() {
         assert!(matches!(pool.group("g", b"guess"), Err(Error::Token { .. })));
         assert!(matches!(
             pool.existing_group("h", TOKEN),
-            Err(Error::NoSuchGroup { .. })
+            Err(Error::NoSuch {
+                kind: Structure::Group,
+                ..
+            })
         ));
         pool.map("m").unwrap();
         assert!(matches!(pool.group("m", TOKEN), Err(Error::OtherKind { .. })));

@@ -5,6 +5,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use cenote::causes::Structure;
+use cenote::locks::Form;
 use cenote::memory::Mapped;
 use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
@@ -43,7 +45,13 @@ fn old_handles_are_refused<M: Mapped>() {
     drop((queue.lock().unwrap(), rw.write().unwrap()));
     for name in ["spin", "mutex", "queue", "rw"] {
         pool.remove_lock(name).unwrap();
-        assert!(matches!(pool.remove_lock(name), Err(Error::NoSuchLock { .. })));
+        assert!(matches!(
+            pool.remove_lock(name),
+            Err(Error::NoSuch {
+                kind: Structure::Lock,
+                ..
+            })
+        ));
     }
     let refused = || {
         assert_removed!(spin.lock());
@@ -109,7 +117,13 @@ fn two_entries_serve_for_ever() {
     assert_removed!(kept.0.lock());
     assert_clean(&pool);
     pool.remove_lock("two").unwrap();
-    assert!(matches!(pool.remove_lock("three"), Err(Error::NoSuchLock { .. })));
+    assert!(matches!(
+        pool.remove_lock("three"),
+        Err(Error::NoSuch {
+            kind: Structure::Lock,
+            ..
+        })
+    ));
     assert_clean(&pool);
 }
 
@@ -250,7 +264,10 @@ fn arrays<M: Mapped>() {
     ));
     assert!(matches!(
         pool.rwlocks("mutexes", 1_000),
-        Err(Error::OtherArray { form: "mutex", .. })
+        Err(Error::OtherArray {
+            form: Form::Mutex,
+            ..
+        })
     ));
     assert!(matches!(pool.mutex("mutexes"), Err(Error::OtherKind { .. })));
     assert!(matches!(pool.remove_lock("mutexes"), Err(Error::InArray)));
@@ -259,7 +276,10 @@ fn arrays<M: Mapped>() {
     }
     assert!(matches!(
         pool.existing_rwlocks("others"),
-        Err(Error::NoSuchLock { .. })
+        Err(Error::NoSuch {
+            kind: Structure::Lock,
+            ..
+        })
     ));
     let one = mutexes.at(7).unwrap();
     let guard = one.lock().unwrap();

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cenote::causes::Structure;
 use cenote::memory::{Counting, Counts, Mapped};
 use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
@@ -343,7 +344,10 @@ fn names_have_one_form() {
     assert!(matches!(pool.map("spin"), Err(Error::OtherKind { .. })));
     assert!(matches!(
         pool.existing_spin_mutex("none"),
-        Err(Error::NoSuchLock { .. })
+        Err(Error::NoSuch {
+            kind: Structure::Lock,
+            ..
+        })
     ));
 }
 

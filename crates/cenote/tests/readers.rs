@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use cenote::causes::{Structure, Table};
 use cenote::memory::{LocalWord, Mapped};
 use cenote::{Coherent, Error, Map, Noncoherent, Options, Ordered, Pool, Range, Reader};
 use rand::prelude::*;
@@ -267,7 +268,13 @@ fn finds_all<M: Mapped>(reader: &Reader<M>) {
     assert_eq!(map.iter().map(Result::unwrap).count() as u64, 2 * KEYS);
     assert_eq!(reader.names().unwrap(), ["map", "ordered"]);
     assert!(matches!(reader.map("ordered"), Err(Error::OtherKind { .. })));
-    assert!(matches!(reader.map("none"), Err(Error::NoSuchMap { .. })));
+    assert!(matches!(
+        reader.map("none"),
+        Err(Error::NoSuch {
+            kind: Structure::Map,
+            ..
+        })
+    ));
 }
 
 fn reads_when_all_places_are_taken<M: Mapped>() {
@@ -286,13 +293,19 @@ fn reads_when_all_places_are_taken<M: Mapped>() {
     assert!(matches!(
         is_refused,
         Err(Error::TooMany {
-            flag: "processes",
+            what: Table::Processes,
             ..
         })
     ));
     let of_another_thread = || pool.map("map").map(drop);
     let is_refused = std::thread::scope(|scope| scope.spawn(of_another_thread).join().unwrap());
-    assert!(matches!(is_refused, Err(Error::TooMany { flag: "workers", .. })));
+    assert!(matches!(
+        is_refused,
+        Err(Error::TooMany {
+            what: Table::Workers,
+            ..
+        })
+    ));
     let reader = Pool::<M>::open_read_only(&path, &few).unwrap();
     assert_eq!(reader.map("map").unwrap().get(b"key").unwrap().unwrap(), b"value");
     let stat = reader.stat().unwrap();

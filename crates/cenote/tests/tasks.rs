@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use cenote::causes::Shortage;
 use cenote::memory::{Counting, Counts, LINE, Mapped, Memory};
 use cenote::pod::names::directory;
 use cenote::{Coherent, Committed, Error, Next, Noncoherent, Options, Plan, Pool};
@@ -164,7 +165,7 @@ fn an_error_leaves_the_task_to_a_later_call() {
         let tasks = pool.tasks("errors", &Plan::single(3)).unwrap();
         let full = || Error::Full {
             needed: 1,
-            why: "a test",
+            why: Shortage::AtMaximum,
             largest: None,
         };
         tasks

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cenote::memory::{LocalWord, Mapped, Memory, Priority, lock_code};
 use cenote::pod::format::host::HostPhase;
-use cenote::store::{AgentStatus, Peers, Reporter};
+use cenote::store::{AgentStatus, Leave, Peers, Reporter};
 use cenote::{Coherent, Delegated, HostAgent, Kind, Noncoherent, Options};
 use serde::Serialize;
 
@@ -213,7 +213,7 @@ pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Resul
 /// Leaves as soon as no other process of this host has the pool open.
 pub fn leave<M: Memory>(agent: &mut HostAgent<M>, out: &Output) -> Result<ExitCode, Failure> {
     let mut has_told = false;
-    while !agent.leave()? {
+    while agent.leave()? == Leave::InUse {
         if !has_told {
             out.note(
                 "other processes of this host have the pool open; the agent goes on until they have ended",

@@ -149,7 +149,7 @@ pub(super) fn exchange<const C: bool>(
             old,
             count: None,
         };
-        if publish(worker, &change)?.is_ok() {
+        if publish(worker, &change)?.is_made() {
             return Ok(());
         }
     }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::Error;
+use cenote::causes::Table;
 use cenote::pod::Pod;
 use cenote::pod::format::geometry::Parameters;
 
@@ -74,7 +75,7 @@ pub(super) fn join<const C: bool>(context: &Context<C>) -> cenote::Result<Member
         let (is_dying, killed) = (context.is_anybody_dying(), context.killed());
         match Member::join(context, !C) {
             Err(Error::TooMany {
-                what: "process places",
+                what: Table::Processes,
                 ..
             }) if is_dying || context.killed() > killed => context.wait(),
             other => return other,

@@ -152,7 +152,7 @@ fn work<const C: bool>(
         .insert((me.worker, me.generation), context.thread());
     let semaphore = match Semaphore::open(worker.clone(), NAME) {
         // A thread that comes late.
-        Err(Error::NoSuchLock { .. } | Error::LockRemoved) if shared.is_removed.get() => return Ok(()),
+        Err(Error::NoSuch { .. } | Error::LockRemoved) if shared.is_removed.get() => return Ok(()),
         opened => opened?,
     };
     shared.gathering.arrive(context);
@@ -164,7 +164,7 @@ fn work<const C: bool>(
         if removes && !shared.is_removed.replace(true) {
             match Semaphore::open(worker.clone(), NAME).and_then(Semaphore::remove) {
                 Ok(()) => shared.is_gone.set(true),
-                Err(Error::LockRemoved | Error::NoSuchLock { .. }) => {}
+                Err(Error::LockRemoved | Error::NoSuch { .. }) => {}
                 Err(other) => return Err(other),
             }
         }
@@ -221,7 +221,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
         let me = Owner::of(worker.identity());
         match Semaphore::open(worker.clone(), NAME) {
-            Err(Error::NoSuchLock { .. }) if shared.is_removed.get() => {
+            Err(Error::NoSuch { .. }) if shared.is_removed.get() => {
                 // Another semaphore of the same name: nothing of the first is left.
                 let again = Semaphore::open_or_create(worker.clone(), NAME, 1)?;
                 let permit = again.try_acquire()?;

@@ -16,7 +16,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::mapping::{MapError, os};
-use super::opening::{LINK, look_at};
+use super::opening::look_at;
+use super::unfit::Unfit;
 
 /// `SYSFS_MAGIC`.
 const SYSFS: u64 = 0x6265_6572;
@@ -61,19 +62,16 @@ impl Backing {
             return dax(&described(found.rdev()));
         }
         if kind.is_symlink() {
-            return Err(MapError::Unfit(LINK));
+            return Err(MapError::Unfit(Unfit::Link));
         }
         if kind.is_dir() {
-            return Err(MapError::Unfit("it is a folder; name a file in it"));
+            return Err(MapError::Unfit(Unfit::Folder));
         }
         if kind.is_block_device() {
-            return Err(MapError::Unfit(
-                "it is a block device, which cannot be shared as memory; make a DAX device of it \
-                 (`ndctl create-namespace --mode=devdax`), or mount its file system with `-o dax` and name a file there",
-            ));
+            return Err(MapError::Unfit(Unfit::BlockDevice));
         }
         if !kind.is_file() {
-            return Err(MapError::Unfit("it is a pipe or a socket; name a file"));
+            return Err(MapError::Unfit(Unfit::Pipe));
         }
         if file_system(file)? != SYSFS {
             return Ok(Self::File);
@@ -103,10 +101,7 @@ fn described(device: u64) -> PathBuf {
 fn dax(folder: &Path) -> Result<Backing, MapError> {
     let subsystem = std::fs::read_link(folder.join("subsystem")).unwrap_or_default();
     if subsystem.file_name().is_none_or(|name| name != "dax") {
-        return Err(MapError::Unfit(
-            "it is a character device, and no DAX device; name one (/dev/daxX.Y), the memory of a PCI device \
-             (/sys/bus/pci/devices/…/resourceN), or a file",
-        ));
+        return Err(MapError::Unfit(Unfit::CharacterDevice));
     }
     let number = |name: &str| {
         let text = std::fs::read_to_string(folder.join(name)).map_err(os("reading the DAX device's size"))?;
@@ -115,9 +110,7 @@ fn dax(folder: &Path) -> Result<Backing, MapError> {
     };
     let align = number("align")?;
     if !align.is_power_of_two() || align < PAGE {
-        return Err(MapError::Unfit(
-            "the kernel names no alignment of this DAX device that is a power of two",
-        ));
+        return Err(MapError::Unfit(Unfit::Alignment));
     }
     Ok(Backing::Device(Device {
         len: number("size")? & !(align - 1),

@@ -17,8 +17,9 @@ static CANARY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether the fork handler is installed; children inherit handlers.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate.
-const SLOTS: usize = 1024;
+/// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate. A pool has up to three: so many
+/// pools as can be mapped have room.
+const SLOTS: usize = 4096;
 static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
 static USED: AtomicUsize = AtomicUsize::new(0);
 static SLOT_LOCK: Mutex<()> = Mutex::new(());
@@ -87,19 +88,24 @@ pub fn forked(watch: ForkWatch) -> bool {
     unsafe { watch.0.read_volatile() == 0 }
 }
 
-/// Has a descriptor closed in forked children, until the returned value is dropped.
-pub fn on_fork_close(descriptor: i32) -> CloseOnFork {
+/// Has a descriptor closed in forked children, until the returned value is dropped. An error if the table is full: a child would keep the
+/// descriptor's locks, and its parent alive in the eyes of others.
+pub fn on_fork_close(descriptor: i32) -> Result<CloseOnFork, MapError> {
     let _guard = SLOT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    for (index, slot) in DESCRIPTORS.iter().enumerate() {
-        if slot
-            .compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire)
+    let index = register(&DESCRIPTORS, descriptor)?;
+    USED.fetch_max(index + 1, Ordering::AcqRel);
+    Ok(CloseOnFork(Some(index)))
+}
+
+fn register(table: &[AtomicI32], descriptor: i32) -> Result<usize, MapError> {
+    let free = table.iter().position(|slot| {
+        slot.compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
-        {
-            USED.fetch_max(index + 1, Ordering::AcqRel);
-            return CloseOnFork(Some(index));
-        }
-    }
-    CloseOnFork(None)
+    });
+    free.ok_or(MapError::TooMany {
+        what: "files with liveness locks open",
+        limit: table.len(),
+    })
 }
 
 /// See [`on_fork_close`].
@@ -118,5 +124,27 @@ impl Drop for CloseOnFork {
         if let Some(index) = self.0 {
             DESCRIPTORS[index].store(-1, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_is_an_error_until_a_descriptor_leaves() {
+        let table = [const { AtomicI32::new(-1) }; 2];
+        assert_eq!(
+            [register(&table, 7).unwrap(), register(&table, 8).unwrap()],
+            [0, 1]
+        );
+        let refused = register(&table, 9).unwrap_err();
+        assert!(
+            matches!(refused, MapError::TooMany { limit: 2, .. })
+                && refused.to_string().contains("close pools"),
+            "{refused}"
+        );
+        table[1].store(-1, Ordering::Release);
+        assert_eq!(register(&table, 9).unwrap(), 1);
     }
 }

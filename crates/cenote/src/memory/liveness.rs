@@ -11,6 +11,7 @@ use super::kill::FileId;
 use super::mapping::{MapError, os};
 use super::nameless::NamelessFile;
 use super::opening::{self, Trust, look_at};
+use super::unfit::WrongLockFile;
 
 /// Numbered locks, each held by one process at a time. A process loses its locks when it dies: not before its last memory access,
 /// and without a timeout.
@@ -87,7 +88,7 @@ impl FileLock {
             error => error,
         })?;
         Ok(Self {
-            _close: on_fork_close(file.as_raw_fd()),
+            _close: on_fork_close(file.as_raw_fd())?,
             _process: None,
             pool: None,
             file,
@@ -158,7 +159,7 @@ impl FileLock {
         let file = self.file.try_clone();
         let file = file.map_err(os("opening the file that holds the liveness locks"))?;
         Ok(Self {
-            _close: on_fork_close(file.as_raw_fd()),
+            _close: on_fork_close(file.as_raw_fd())?,
             _process: None,
             pool: None,
             file,
@@ -172,8 +173,8 @@ impl FileLock {
                 let kind = found.metadata().map_err(os(LOOKING))?.file_type();
                 return match kind {
                     kind if kind.is_file() => Ok(()),
-                    kind if kind.is_symlink() => Err(MapError::LocksElsewhere(opening::LINK)),
-                    _ => Err(MapError::LocksElsewhere("liveness locks can only be on a file")),
+                    kind if kind.is_symlink() => Err(MapError::LocksElsewhere(WrongLockFile::Link)),
+                    _ => Err(MapError::LocksElsewhere(WrongLockFile::NoFile)),
                 };
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -11,8 +11,10 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// The most mappings that are listed; others are not found.
-const ENTRIES: usize = 256;
+use super::MapError;
+
+/// The most mappings of files and devices that a process can have.
+const ENTRIES: usize = 1024;
 
 /// An entry of the list.
 struct Listed {
@@ -23,30 +25,40 @@ struct Listed {
     descriptor: AtomicI32,
 }
 
-static LIST: [Listed; ENTRIES] = [const {
-    Listed {
+impl Listed {
+    const FREE: Self = Self {
         base: AtomicUsize::new(0),
         len: AtomicUsize::new(0),
         descriptor: AtomicI32::new(-1),
-    }
-}; ENTRIES];
+    };
+}
+
+static LIST: [Listed; ENTRIES] = [const { Listed::FREE }; ENTRIES];
 
 /// A pool's place in the list, which it leaves when this is dropped.
 #[derive(Debug)]
 pub(super) struct Entry(usize);
 
-/// Lists a mapping, if there is a place left.
-pub(super) fn list(base: usize, len: usize, descriptor: RawFd) -> Option<Entry> {
-    let claimed = LIST.iter().position(|listed| {
+/// Lists a mapping; an error if no place is left, as a handler would then not know the pool.
+pub(super) fn list(base: usize, len: usize, descriptor: RawFd) -> Result<Entry, MapError> {
+    let claimed = claim(&LIST, base)?;
+    LIST[claimed].descriptor.store(descriptor, Ordering::Relaxed);
+    // PAIRS WITH: memory::mapped::mapped_at
+    LIST[claimed].len.store(len, Ordering::Release);
+    Ok(Entry(claimed))
+}
+
+fn claim(list: &[Listed], base: usize) -> Result<usize, MapError> {
+    let claimed = list.iter().position(|listed| {
         listed
             .base
             .compare_exchange(0, base, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-    })?;
-    LIST[claimed].descriptor.store(descriptor, Ordering::Relaxed);
-    // PAIRS WITH: memory::mapped::mapped_at
-    LIST[claimed].len.store(len, Ordering::Release);
-    Some(Entry(claimed))
+    });
+    claimed.ok_or(MapError::TooMany {
+        what: "pools mapped",
+        limit: list.len(),
+    })
 }
 
 impl Drop for Entry {
@@ -65,7 +77,7 @@ pub struct MappedFile {
     pub offset: u64,
 }
 
-/// The pool that this process has mapped at an address. A signal handler may call it. Finds the first 256 pools that a process has open.
+/// The pool that this process has mapped at an address. A signal handler may call it.
 pub fn mapped_at(address: usize) -> Option<MappedFile> {
     LIST.iter().find_map(|listed| {
         // PAIRS WITH: memory::mapped::list
@@ -105,5 +117,18 @@ mod tests {
         assert_eq!(mapped_at(&raw const descriptor as usize), None);
         drop(mapping);
         assert!(mapped_at(base).is_none_or(|found| found.descriptor != descriptor));
+    }
+
+    #[test]
+    fn a_full_list_is_an_error_until_an_entry_is_free() {
+        let list = [Listed::FREE, Listed::FREE];
+        assert_eq!([claim(&list, 4096).unwrap(), claim(&list, 8192).unwrap()], [0, 1]);
+        let refused = claim(&list, 12288).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "this process has 2 pools mapped already, as many as it can have; close pools that it no longer uses, or open others in another process"
+        );
+        list[0].base.store(0, Ordering::Release);
+        assert_eq!(claim(&list, 12288).unwrap(), 0);
     }
 }

@@ -16,6 +16,7 @@ use super::file_size::{NoSignal, is_beyond_limit};
 use super::flush::Flusher;
 use super::mapped::{self, Entry};
 use super::opening::Distrust;
+use super::unfit::{Unfit, WrongLockFile};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -31,6 +32,7 @@ const READ_AND_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// What can go wrong between a pool and the operating system.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MapError {
     /// The operating system refused.
     #[error("{what}: {source}")]
@@ -57,13 +59,23 @@ pub enum MapError {
     Unsupported(&'static str),
     /// What lies at the given path cannot hold a pool.
     #[error("a pool cannot lie here: {0}")]
-    Unfit(&'static str),
+    Unfit(Unfit),
     /// A file belongs to a user who is not trusted.
     #[error(transparent)]
     Distrusted(Distrust),
+    /// This process has too many pools open.
+    #[error(
+        "this process has {limit} {what} already, as many as it can have; close pools that it no longer uses, or open others in another process"
+    )]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
     /// A file does not hold this pool's liveness locks.
     #[error("{0}")]
-    LocksElsewhere(&'static str),
+    LocksElsewhere(WrongLockFile),
 }
 
 pub(super) fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {
@@ -156,7 +168,7 @@ impl Mapping {
         let mapped = device.map_or(Some(len), |device| len.checked_next_multiple_of(device.align));
         let mapped = mapped.ok_or_else(too_large)?;
         if device.is_some_and(|device| mapped > device.len) {
-            return Err(MapError::Unfit("the device is shorter than the pool"));
+            return Err(MapError::Unfit(Unfit::Short));
         }
         let span = mapped
             .max(LINE)
@@ -199,9 +211,14 @@ impl Mapping {
         }
         // SAFETY: advice about our own mapping; failure only means no huge pages.
         unsafe { libc::madvise(base, len as usize, libc::MADV_HUGEPAGE) };
-        let entry = file
+        let listed = file
             .as_ref()
-            .and_then(|file| mapped::list(base as usize, mapped as usize, file.as_raw_fd()));
+            .map(|file| mapped::list(base as usize, mapped as usize, file.as_raw_fd()))
+            .transpose();
+        let entry = listed.inspect_err(|_| {
+            // SAFETY: the mapping lies within the reservation, which is ours; nobody has been told of it.
+            unsafe { libc::munmap(area, reserve) };
+        })?;
         Ok(Self {
             base: base.cast(),
             len,

@@ -49,6 +49,7 @@ mod robust_mutex;
 mod schedule;
 mod snapshot;
 mod turns;
+mod unfit;
 
 #[cfg(test)]
 mod conformance_tests;
@@ -80,6 +81,7 @@ pub use opening::Distrust;
 pub(crate) use opening::{Trust, open, open_to_read};
 pub use schedule::{Priority, die_with_parent, lock_code, raise_priority};
 pub use snapshot::{Bounds, Snapshot};
+pub use unfit::{Unfit, WrongLockFile};
 
 use crate::mutant::{self, Mutant};
 

@@ -16,10 +16,9 @@ use std::path::Path;
 
 use super::backing::Backing;
 use super::mapping::{MapError, os};
+use super::unfit::Unfit;
 use crate::mutant::{self, Mutant};
 
-/// Why a path that names a link is refused.
-pub(super) const LINK: &str = "it is a symbolic link, which is not followed, as others may have planted it; name the file that it points to";
 /// The permission bit by which every user may write a file.
 const EVERYBODY_WRITES: u32 = 0o002;
 /// Permission bits.
@@ -77,11 +76,9 @@ fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MapError> {
         .custom_flags(follow(path) | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path);
     let file = match opened {
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(MapError::Unfit(LINK)),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(MapError::Unfit(Unfit::Link)),
         Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => {
-            return Err(MapError::Unfit(
-                "another process has a lease on it (fcntl F_SETLEASE), and would have to give it back first; end that one",
-            ));
+            return Err(MapError::Unfit(Unfit::Leased));
         }
         opened => opened.map_err(os("opening the pool"))?,
     };
@@ -174,7 +171,7 @@ mod tests {
         let file = open(&path, Trust::Own).unwrap();
         for not_followed in [&link, &folder.path().join("./link")] {
             let refused = open(not_followed, Trust::All).unwrap_err();
-            assert!(matches!(refused, MapError::Unfit(LINK)), "{refused}");
+            assert!(matches!(refused, MapError::Unfit(Unfit::Link)), "{refused}");
         }
         use std::os::fd::AsRawFd;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use super::options::Options;
 use super::pool::{HEAD_BYTES, format, io_error, parameters, superblock, superblock_of};
+use crate::causes::{Occupant, Setting};
 use crate::error::{Error, Result};
-use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory};
+use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory, Unfit};
 use crate::pod::format::geometry::{FRAME, Geometry, MAX_FRAMES, Parameters};
 
 /// The number of the creators' lock, which no place of a pool has.
@@ -50,13 +51,13 @@ pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options
     if !lock.try_lock(CREATION)? {
         return Err(Error::Unfit {
             path: path.to_owned(),
-            why: "another process is creating one; wait for it",
+            why: Unfit::InCreation,
         });
     }
     let room = room::<M>(options, device);
     if options.size.div_ceil(FRAME) > room {
         return Err(Error::Option {
-            option: "the size of the pool",
+            option: Setting::PoolSize,
             value: format!("{} bytes", options.size),
             why: "the device has less room beside the pool's tables; give a smaller size, or fewer processes and workers",
         });
@@ -80,7 +81,7 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
     if head.iter().all(|&byte| byte == 0xff) {
         return Err(Error::Unfit {
             path: path.to_owned(),
-            why: "the device reads as ones, as one that is switched off does; of a PCI device, write 1 to `enable` beside it",
+            why: Unfit::SwitchedOff,
         });
     }
     let of_device = FileLock::open_of(path, options.trust()).map_err(Error::about(path))?;
@@ -88,13 +89,13 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
     if lock.is_any_locked()? || of_device.is_any_locked()? {
         return Err(Error::Unfit {
             path: path.to_owned(),
-            why: "a process of this machine has the pool on it open; end it first",
+            why: Unfit::InUse,
         });
     }
     let what = match superblock_of(path, head) {
         _ if options.overwrite || head.iter().all(|&byte| byte == 0) => return Ok(()),
-        Ok(_) => "there is a pool on this device already",
-        Err(_) => "this device is not empty, and what it holds is no pool",
+        Ok(_) => Occupant::Pool,
+        Err(_) => Occupant::Unknown,
     };
     let path = path.to_owned();
     Err(Error::Occupied { path, what })
@@ -190,20 +191,38 @@ mod tests {
         file.write_all_at(b"something else", 0).unwrap();
         let refused = create(&options());
         assert!(
-            matches!(&refused, Err(Error::Occupied { what, .. }) if what.contains("no pool")),
+            matches!(
+                &refused,
+                Err(Error::Occupied {
+                    what: Occupant::Unknown,
+                    ..
+                })
+            ),
             "{refused:?}"
         );
         create(&overwrite).unwrap();
         let refused = create(&options());
         assert!(
-            matches!(&refused, Err(Error::Occupied { what, .. }) if what.contains("already")),
+            matches!(
+                &refused,
+                Err(Error::Occupied {
+                    what: Occupant::Pool,
+                    ..
+                })
+            ),
             "{refused:?}"
         );
         let pool = Pool::<Coherent>::open(&path, &options()).unwrap();
         pool.map("m").unwrap().put_u64(1, 1).unwrap();
         let refused = create(&overwrite);
         assert!(
-            matches!(&refused, Err(Error::Unfit { why, .. }) if why.contains("open")),
+            matches!(
+                &refused,
+                Err(Error::Unfit {
+                    why: Unfit::InUse,
+                    ..
+                })
+            ),
             "{refused:?}"
         );
         drop(pool);
@@ -231,7 +250,13 @@ mod tests {
         let create = || create::<Coherent>(&path, file.try_clone().unwrap(), DEVICE, &elsewhere);
         let refused = create();
         assert!(
-            matches!(&refused, Err(Error::Unfit { why, .. }) if why.contains("creating")),
+            matches!(
+                &refused,
+                Err(Error::Unfit {
+                    why: Unfit::InCreation,
+                    ..
+                })
+            ),
             "{refused:?}"
         );
         other.unlock(CREATION).unwrap();

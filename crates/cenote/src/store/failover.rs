@@ -8,6 +8,7 @@ use super::fence_command::CommandFence;
 use super::host_agent::MonitorOptions;
 use super::options::Options;
 use super::pool::map_pool;
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Mapped, ProcessName, raise_priority};
 use crate::pod::format::host::HostInstance;
@@ -56,7 +57,7 @@ impl FailoverThread {
         let (mem, _, geometry) = map_pool::<M>(path, options.trust())?;
         let Some(command) = watch.fence.clone() else {
             return Err(Error::Option {
-                option: "the fence of a monitor",
+                option: Setting::Fence,
                 value: "none".to_owned(),
                 why: "a server executes this pool's exchanges; only a program (--fence) can make certain that its host is down",
             });

@@ -55,7 +55,8 @@ impl Default for GroupSize {
 impl<M: Memory> Pool<M> {
     /// The group of a name, created if there is none. The token is a secret: all that open the group must give the same.
     ///
-    /// Cost: a search of the names. Errors: another kind of name, a wrong token, a full pool.
+    /// Cost: a search of the names. Errors: another kind of name ([`Error::OtherKind`](crate::Error::OtherKind)), a wrong
+    /// token ([`Error::Token`](crate::Error::Token)), a full pool ([`Error::Full`](crate::Error::Full), [`Error::TooMany`](crate::Error::TooMany)).
     pub fn group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
         self.group_of_size(name, token, GroupSize::default())
     }
@@ -73,6 +74,9 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The group of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Token`](crate::Error::Token),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
         let worker = self.worker()?;
         let group = group::Group::open(&worker, name, token)?;
@@ -104,14 +108,17 @@ impl<M: Memory> Group<M> {
     /// Becomes a member under a name of up to 31 bytes, which stays the same when the member rejoins: an argument of the
     /// program, say. This thread is the member: the member dies with the thread, or with its process.
     ///
-    /// Cost: see [`group::Group::join`]. Errors: a living member of that name, no place, no room because a member does not
-    /// read.
+    /// Cost: see [`group::Group::join`]. Errors: a living member of that name ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
+    /// ([`Error::GroupCrowded`](crate::Error::GroupCrowded)), no room because a member does not read
+    /// ([`Error::GroupFull`](crate::Error::GroupFull)); [`Error::Name`](crate::Error::Name).
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
         let handle = self.group.join(&self.worker, name)?;
         Ok(self.member(handle))
     }
 
     /// Receives the events from now on, without being a member.
+    ///
+    /// Errors: [`Error::GroupFull`](crate::Error::GroupFull), [`Error::TooMany`](crate::Error::TooMany).
     pub fn observe(&self) -> Result<Membership<M>> {
         let handle = self.group.observe(&self.worker)?;
         Ok(self.member(handle))

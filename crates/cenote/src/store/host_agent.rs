@@ -15,6 +15,7 @@ use super::fence_command::CommandFence;
 use super::options::Options;
 use super::pool::Pool;
 use super::relaying::{Peers, Relaying};
+use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
 use crate::pod::commit::recovery::recover_dead;
@@ -63,6 +64,39 @@ impl Default for MonitorOptions {
     }
 }
 
+/// What a host's agent is beside that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(into = "Option<bool>")]
+pub enum MonitorRole {
+    /// No monitor.
+    None,
+    /// A monitor, while another one leads, or none.
+    Follows,
+    /// The monitor that leads.
+    Leads,
+}
+
+/// Whether it leads; `None` of an agent that is no monitor.
+impl From<MonitorRole> for Option<bool> {
+    fn from(role: MonitorRole) -> Self {
+        match role {
+            MonitorRole::None => None,
+            MonitorRole::Follows => Some(false),
+            MonitorRole::Leads => Some(true),
+        }
+    }
+}
+
+/// How [`HostAgent::leave`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Leave {
+    /// The host has left the pod.
+    Left,
+    /// Other processes of the host have the pool open: nothing has changed, and the agent goes on.
+    InUse,
+}
+
 /// The state of an agent.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct AgentStatus {
@@ -83,7 +117,8 @@ pub struct AgentStatus {
     /// Dead workers that it has recovered.
     pub recovered_workers: u64,
     /// Whether it is a monitor, and if so whether it leads.
-    pub leads: Option<bool>,
+    #[serde(rename = "leads")]
+    pub monitor: MonitorRole,
     /// What its process could not recover, and has not found repaired since.
     pub failures: Vec<Failure>,
 }
@@ -133,6 +168,12 @@ impl<M: Mapped> HostAgent<M> {
     /// Opens a pool as the agent of host `options.host`, and begins to send heartbeats.
     ///
     /// It is an error if the host has an agent, if it is being fenced, or if processes without a host's id have the pool open.
+    ///
+    /// Errors: those of [`Pool::open`], and [`Error::Host`](crate::Error::Host) with [`Elsewhere`](crate::causes::HostError::Elsewhere),
+    /// [`Unidentified`](crate::causes::HostError::Unidentified), [`Ending`](crate::causes::HostError::Ending),
+    /// [`HasAgent`](crate::causes::HostError::HasAgent), [`AgentWasFaster`](crate::causes::HostError::AgentWasFaster),
+    /// [`FencedMeanwhile`](crate::causes::HostError::FencedMeanwhile), [`NoPod`](crate::causes::HostError::NoPod),
+    /// [`OthersWithoutId`](crate::causes::HostError::OthersWithoutId).
     pub fn start(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         let pod = Pool::<M>::join_as_agent(path, options)?;
@@ -157,7 +198,7 @@ impl<M: Mapped> HostAgent<M> {
             // Dropping the agent makes the host leave.
             return Err(Error::Host {
                 host: options.host,
-                why: "processes without a host's id have the pool open; end them, or start them anew with --host",
+                source: HostError::OthersWithoutId,
             });
         }
         agent.recovering = Some(agent.recover_loop()?);
@@ -170,7 +211,7 @@ impl<M: Memory> HostAgent<M> {
     fn pool(&self) -> Result<&Pool<M>> {
         self.pool.as_ref().ok_or(Error::Host {
             host: self.agent.host(),
-            why: "its agent has left",
+            source: HostError::AgentLeft,
         })
     }
 
@@ -194,11 +235,15 @@ impl<M: Memory> HostAgent<M> {
     }
 
     /// The agent's state. Cost: one round trip.
+    ///
+    /// Errors: [`Error::Host`](crate::Error::Host) with [`AgentLeft`](crate::causes::HostError::AgentLeft).
     pub fn status(&self) -> Result<AgentStatus> {
         self.reporter()?.status()
     }
 
     /// A [`Reporter`] of the same for any thread. It is an error if the agent has left.
+    ///
+    /// Errors: [`Error::Host`](crate::Error::Host) with [`AgentLeft`](crate::causes::HostError::AgentLeft).
     pub fn reporter(&self) -> Result<Reporter<M>> {
         let geometry = *self.pool()?.pod().geometry();
         Ok(Reporter {
@@ -313,21 +358,23 @@ impl<M: Memory> HostAgent<M> {
         }
     }
 
-    /// Leaves the pod. Returns `false` if other processes of this host have the pool open: then nothing has changed, and the agent goes
-    /// on; call it again when they have ended.
-    pub fn leave(&mut self) -> Result<bool> {
+    /// Leaves the pod. If other processes of this host have the pool open, nothing changes, and the agent goes on; call it again when they have
+    /// ended.
+    ///
+    /// Errors: [`Error::Host`] with [`Fenced`](crate::causes::HostError::Fenced).
+    pub fn leave(&mut self) -> Result<Leave> {
         let Some(pool) = &self.pool else {
-            return Ok(true);
+            return Ok(Leave::Left);
         };
         let Some(leaving) = self.agent.leave(pool.pod())? else {
-            return Ok(false);
+            return Ok(Leave::InUse);
         };
         let geometry = *pool.pod().geometry();
         self.stop_minding();
         self.pool = None;
         self.stop_heartbeats();
         leaving.finish(&self.mem, &geometry);
-        Ok(true)
+        Ok(Leave::Left)
     }
 
     fn stop_minding(&mut self) {
@@ -370,6 +417,8 @@ pub struct Reporter<M: Memory> {
 
 impl<M: Memory> Reporter<M> {
     /// See [`HostAgent::status`].
+    ///
+    /// Errors: [`Error::Host`](crate::Error::Host) with [`AgentLeft`](crate::causes::HostError::AgentLeft).
     pub fn status(&self) -> Result<AgentStatus> {
         let state = HostState::decode(self.record.state().load(&self.mem));
         Ok(AgentStatus {
@@ -381,9 +430,10 @@ impl<M: Memory> Reporter<M> {
             priority: self.priority,
             recovered_processes: self.shared.processes.load(),
             recovered_workers: self.shared.workers.load(),
-            leads: match self.shared.leads.load() {
-                0 => None,
-                leads => Some(leads == 2),
+            monitor: match self.shared.leads.load() {
+                0 => MonitorRole::None,
+                1 => MonitorRole::Follows,
+                _ => MonitorRole::Leads,
             },
             failures: self.shared.failures(),
         })

@@ -69,6 +69,8 @@ impl<L: OfForm<M>, M: Memory> Locks<L, M> {
     }
 
     /// A handle on one of them, counted from 0. It belongs to this thread. See [`LockArray::at`].
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option).
     pub fn at(&self, index: u32) -> Result<Named<L, M>> {
         Ok(self.pool.named(self.locks.at(index)?))
     }
@@ -119,63 +121,93 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The mutex of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn mutex(&self, name: &str) -> Result<Mutex<M>> {
         Ok(self.named(sync::Mutex::open_or_create(self.worker()?, name)?))
     }
 
     /// The mutex of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_mutex(&self, name: &str) -> Result<Mutex<M>> {
         Ok(self.named(sync::Mutex::open(self.worker()?, name)?))
     }
 
     /// The spin lock of a name, created if there is none: for holds of some nanoseconds by threads that have a core each. The handle belongs to
     /// this thread; each thread opens its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open_or_create(self.worker()?, name)?))
     }
 
     /// The spin lock of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open(self.worker()?, name)?))
     }
 
     /// The queue lock of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn queue_mutex(&self, name: &str) -> Result<QueueMutex<M>> {
         Ok(self.named(QueueLock::open_or_create(self.worker()?, name)?))
     }
 
     /// The queue lock of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_queue_mutex(&self, name: &str) -> Result<QueueMutex<M>> {
         Ok(self.named(QueueLock::open(self.worker()?, name)?))
     }
 
     /// The semaphore of a name, created with so many permits if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Permits`](crate::Error::Permits), [`Error::PermitsAsked`](crate::Error::PermitsAsked).
     pub fn semaphore(&self, name: &str, permits: u32) -> Result<Semaphore<M>> {
         Ok(self.named(sync::Semaphore::open_or_create(self.worker()?, name, permits)?))
     }
 
     /// The semaphore of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_semaphore(&self, name: &str) -> Result<Semaphore<M>> {
         Ok(self.named(sync::Semaphore::open(self.worker()?, name)?))
     }
 
     /// The condition variable of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn condvar(&self, name: &str) -> Result<Condvar<M>> {
         Ok(self.named(sync::Condvar::open_or_create(self.worker()?, name)?))
     }
 
     /// The condition variable of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_condvar(&self, name: &str) -> Result<Condvar<M>> {
         Ok(self.named(sync::Condvar::open(self.worker()?, name)?))
     }
 
     /// The reader-writer lock of a name, created if there is none. The handle belongs to this thread; each thread opens its
     /// own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn rwlock(&self, name: &str) -> Result<RwLock<M>> {
         Ok(self.named(ReadWriteLock::open_or_create(self.worker()?, name)?))
     }
 
     /// The reader-writer lock of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_rwlock(&self, name: &str) -> Result<RwLock<M>> {
         Ok(self.named(ReadWriteLock::open(self.worker()?, name)?))
     }
@@ -194,6 +226,9 @@ impl<M: Memory> Pool<M> {
     /// number is set when they are created; another number is [`Error::OtherArray`](crate::Error::OtherArray), as is another form.
     ///
     /// So a pool can have more locks than names, and objects locks of their own: by a number, or by the hash of a key.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     ///
     /// ```
     /// # fn main() -> cenote::Result<()> {
@@ -231,36 +266,57 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The mutexes of a name, if there are some.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
+    /// [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_mutexes(&self, name: &str) -> Result<Locks<sync::Mutex<M>, M>> {
         self.locks(name, None)
     }
 
     /// So many spin locks under one name, as [`Pool::mutexes`].
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     pub fn spin_mutexes(&self, name: &str, count: u32) -> Result<Locks<SpinLock<M>, M>> {
         self.locks(name, Some(count))
     }
 
     /// The spin locks of a name, if there are some.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
+    /// [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_spin_mutexes(&self, name: &str) -> Result<Locks<SpinLock<M>, M>> {
         self.locks(name, None)
     }
 
     /// So many queue locks under one name, as [`Pool::mutexes`].
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     pub fn queue_mutexes(&self, name: &str, count: u32) -> Result<Locks<QueueLock<M>, M>> {
         self.locks(name, Some(count))
     }
 
     /// The queue locks of a name, if there are some.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
+    /// [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_queue_mutexes(&self, name: &str) -> Result<Locks<QueueLock<M>, M>> {
         self.locks(name, None)
     }
 
     /// So many reader-writer locks under one name, as [`Pool::mutexes`]; each takes a line more for each 512 workers that the pool may have.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     pub fn rwlocks(&self, name: &str, count: u32) -> Result<Locks<ReadWriteLock<M>, M>> {
         self.locks(name, Some(count))
     }
 
     /// The reader-writer locks of a name, if there are some.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
+    /// [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_rwlocks(&self, name: &str) -> Result<Locks<ReadWriteLock<M>, M>> {
         self.locks(name, None)
     }
@@ -271,11 +327,17 @@ impl<M: Memory> Pool<M> {
     ///
     /// Fails if there is no such lock, if another thread removes it first, or if this thread holds it: then use
     /// [`Guard::remove`](sync::Guard::remove).
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::InArray`](crate::Error::InArray), [`Error::Deadlock`](crate::Error::Deadlock),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove_lock(&self, name: &str) -> Result<()> {
         self.remove_lock_with(name, Timeout::Forever)
     }
 
     /// The same, with a timeout; [`Error::LockHeld`](crate::Error::LockHeld) if that ended first.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::LockHeld`](crate::Error::LockHeld), [`Error::InArray`](crate::Error::InArray),
+    /// [`Error::Deadlock`](crate::Error::Deadlock), [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove_lock_with(&self, name: &str, timeout: Timeout) -> Result<()> {
         removal::remove(self.worker()?, name, timeout)
     }

@@ -28,7 +28,7 @@ pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use device::device_room;
 pub use failover::FailoverThread;
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
-pub use host_agent::{AgentStatus, HostAgent, MonitorOptions, Reporter};
+pub use host_agent::{AgentStatus, HostAgent, Leave, MonitorOptions, MonitorRole, Reporter};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
 pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RwLock, Semaphore, SpinMutex};
 pub use options::{Options, parse_size};

@@ -3,9 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
-use crate::memory::{FileLock, MapError, Trust, Use};
+use crate::memory::{FileLock, MapError, Trust, Use, WrongLockFile};
 use crate::pod::format::geometry::ALONE;
 use crate::pod::format::lock_wait::LockWait;
 
@@ -107,9 +108,7 @@ pub(super) fn claim_locks(lock_file: &Path, id: u64, trust: Trust) -> Result<Fil
     let lock = FileLock::open_of(lock_file, trust).map_err(&wrong)?;
     match lock.says(Use::LocksOf(id)).map_err(&wrong)? {
         true => Ok(lock),
-        false => Err(wrong(MapError::LocksElsewhere(
-            "it holds the liveness locks of another pool, which a process has open",
-        ))),
+        false => Err(wrong(MapError::LocksElsewhere(WrongLockFile::OtherPool))),
     }
 }
 
@@ -144,9 +143,7 @@ pub(super) fn open_locks(
     };
     match is_agreed {
         true => Ok(lock),
-        false => Err(wrong(MapError::LocksElsewhere(
-            "the processes that have the pool open have their liveness locks on another file",
-        ))),
+        false => Err(wrong(MapError::LocksElsewhere(WrongLockFile::OtherFile))),
     }
 }
 
@@ -176,7 +173,7 @@ impl Default for Options {
 /// first letter alone.
 pub fn parse_size(text: &str) -> Result<u64> {
     let bad = |why| Error::Option {
-        option: "a size",
+        option: Setting::Size,
         value: text.to_owned(),
         why,
     };

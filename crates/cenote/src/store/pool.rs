@@ -13,6 +13,7 @@ use super::background::{BackgroundThread, BackgroundWork};
 use super::device;
 use super::options::{Options, claim_locks, open_locks};
 use super::reader::{open_to_read, read_head};
+use crate::causes::{HostError, Setting};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::hash::HashMap;
@@ -72,17 +73,23 @@ pub(super) struct Inner<M: Memory> {
 }
 
 /// Reads what kind of memory a pool is for, without joining it. Does not check its owner; opening it does.
+///
+/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version).
 pub fn kind_of(path: &Path) -> Result<Kind> {
     let head = read_head(path, open_to_read(path, Trust::All)?)?;
     Ok(superblock_of(path, &head)?.parameters.kind)
 }
 
 /// The random number that tells a pool from others, without joining it.
+///
+/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version).
 pub fn pool_id(path: &Path) -> Result<u64> {
     Ok(superblock_of(path, &read_head(path, open_to_read(path, Trust::All)?)?)?.id)
 }
 
 /// Whether a host has ever had an agent on a pool, without joining it. If so, processes need their host's id.
+///
+/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version).
 pub fn has_hosts(path: &Path) -> Result<bool> {
     let head = read_head(path, open_to_read(path, Trust::All)?)?;
     superblock_of(path, &head)?;
@@ -123,11 +130,16 @@ impl<M: Mapped> Pool<M> {
     /// Creates a pool, and opens it. The file gets its name only when it is complete; it is an error if
     /// the file exists. On a device, which has its name already, it is an error if the device holds anything but zeroes at its beginning,
     /// unless `options.overwrite` allows that. A new pool has no host agents, so `options.host` must be 0.
+    ///
+    /// Errors: [`Error::Place`](crate::Error::Place), [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted),
+    /// [`Error::Occupied`](crate::Error::Occupied), [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host),
+    /// [`Error::LockFile`](crate::Error::LockFile), [`Error::Full`](crate::Error::Full), [`Error::TooMany`](crate::Error::TooMany), and of too many
+    /// pools [`MapError::TooMany`](crate::report::MapError::TooMany).
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         if options.size == 0 {
             return Err(Error::Option {
-                option: "the size of the pool",
+                option: Setting::PoolSize,
                 value: "0 bytes".to_owned(),
                 why: "a pool has room for data from the beginning; the size is rounded up to 64 KiB",
             });
@@ -135,7 +147,7 @@ impl<M: Mapped> Pool<M> {
         if options.host != ALONE {
             return Err(Error::Host {
                 host: options.host,
-                why: "pools are created with host 0; then start the agents of the hosts that shall share it",
+                source: HostError::AtCreation,
             });
         }
         match Backing::at(path) {
@@ -185,6 +197,11 @@ impl<M: Mapped> Pool<M> {
     /// It is an error if `options.host` is not 0 and that host has no agent on the pool, or if it is 0 and other hosts have agents; if the
     /// path names a symbolic link; and if the pool or the file of its liveness locks belongs to another user than this process's or root,
     /// or every user may write it, unless `options.trust_owner` allows that.
+    ///
+    /// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted), [`Error::NotAPool`](crate::Error::NotAPool),
+    /// [`Error::Version`](crate::Error::Version), [`Error::Kind`](crate::Error::Kind), [`Error::LockFile`](crate::Error::LockFile),
+    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host), and of too many pools
+    /// [`MapError::TooMany`](crate::report::MapError::TooMany).
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_of(path.as_ref(), options, options.trust())
     }
@@ -194,7 +211,7 @@ impl<M: Mapped> Pool<M> {
         if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
             return Err(Error::Host {
                 host: ALONE,
-                why: "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host",
+                source: HostError::IdNeeded,
             });
         }
         let pod = Arc::new(pod.tell_of_waits(options.tell_of_waits));
@@ -235,6 +252,8 @@ impl<M: Mapped> Pool<M> {
     }
 
     /// Opens a pool, creating it first if there is none.
+    ///
+    /// Errors: those of [`Pool::create`] and [`Pool::open`].
     pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         // A symbolic link counts as there, whatever it points to.
@@ -256,6 +275,9 @@ const FRUITLESS_MAX: u32 = 100;
 
 impl<M: Memory> Pool<M> {
     /// The map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn map(&self, name: &str) -> Result<Map<M>> {
         let map = HashMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
         Ok(Map {
@@ -265,6 +287,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The map of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_map(&self, name: &str) -> Result<Map<M>> {
         let map = HashMap::open(self.worker()?, name, self.inner.guidelines)?;
         Ok(Map {
@@ -274,6 +298,9 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The ordered map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn ordered(&self, name: &str) -> Result<Ordered<M>> {
         let map = OrderedMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
         Ok(Ordered {
@@ -283,6 +310,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The ordered map of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_ordered(&self, name: &str) -> Result<Ordered<M>> {
         let map = OrderedMap::open(self.worker()?, name, self.inner.guidelines)?;
         Ok(Ordered {
@@ -354,6 +383,8 @@ impl<M: Memory> Pool<M> {
 
     /// Has the background thread of this process give memory back that has been free for so long, as [`Options::trim_after`] does,
     /// from now until the pool is closed. The thread watches for deaths, too.
+    ///
+    /// Errors: [`MapError::Unsupported`](crate::report::MapError::Unsupported), [`Error::TooMany`](crate::Error::TooMany).
     pub fn trim_after(&self, after: Duration) -> Result<()> {
         holes::check_support::<M>()?;
         self.inner.background_work.trim_after(after);
@@ -469,8 +500,8 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
     let parameters = superblock.parameters;
     if parameters.kind != Kind::of::<M>() {
         return Err(Error::Kind {
-            pool: parameters.kind.name(),
-            asked: M::NAME,
+            pool: parameters.kind,
+            asked: Kind::of::<M>(),
         });
     }
     let geometry = Geometry::new(parameters);
@@ -510,7 +541,7 @@ pub(super) fn parameters<M: Mapped>(options: &Options, max_frames: u64) -> Param
 /// A new pool's superblock, if its parameters are valid.
 pub(super) fn superblock(parameters: Parameters) -> Result<Superblock> {
     parameters.check().map_err(|why| Error::Option {
-        option: "the size of a table or of the pool",
+        option: Setting::Sizes,
         value: format!("{parameters:?}"),
         why,
     })?;

@@ -51,11 +51,16 @@ pub struct Tasks<M: Memory = Coherent> {
 impl<M: Memory> Pool<M> {
     /// The task list of a name, created by this plan if there is none. The handle belongs to this thread; each thread opens
     /// its own.
+    ///
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
+    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Option`](crate::Error::Option).
     pub fn tasks(&self, name: &str, plan: &Plan) -> Result<Tasks<M>> {
         self.with(TaskList::open_or_create(self.worker()?, name, plan)?)
     }
 
     /// The task list of a name, if there is one.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_tasks(&self, name: &str) -> Result<Tasks<M>> {
         self.with(TaskList::open(self.worker()?, name)?)
     }

@@ -13,6 +13,7 @@ use super::guard::Release;
 use super::held::Handle;
 use super::object::{Form, Object, bytes, write_header};
 use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
+use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::pod::alloc::slab::check_fits;
@@ -123,7 +124,7 @@ impl Array {
     pub fn lock<M: Memory>(self, worker: &Worker<M>, index: u32) -> Result<Object> {
         if index >= self.count {
             return Err(Error::Option {
-                option: "the number of a lock in an array",
+                option: Setting::LockIndex,
                 value: index.to_string(),
                 why: "the array has fewer locks; they are counted from 0",
             });
@@ -184,7 +185,7 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, count: u32) -> Result<Self> {
         if count == 0 || count > LOCKS_MAX {
             return Err(Error::Option {
-                option: "the number of locks of an array",
+                option: Setting::LockCount,
                 value: count.to_string(),
                 why: "an array has 1 to 1048576 locks",
             });
@@ -199,7 +200,8 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         match directory::find(&*worker, name)? {
             Some(named) => Self::named(worker, named, None),
-            None => Err(Error::NoSuchLock {
+            None => Err(Error::NoSuch {
+                kind: Structure::Lock,
                 name: name.to_owned(),
             }),
         }
@@ -208,7 +210,7 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     fn named(worker: Rc<Worker<M>>, named: Named, count: Option<u32>) -> Result<Self> {
         if named.kind != KIND_LOCKS {
             return Err(Error::OtherKind {
-                kind: "no array of locks",
+                kind: Found::IsNot(Structure::LockArray),
                 name: named.name,
             });
         }
@@ -217,7 +219,7 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
             return Err(Error::OtherArray {
                 name: named.name,
                 count: array.count,
-                form: array.form.name(),
+                form: array.form,
             });
         }
         Ok(Self {
@@ -235,6 +237,8 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     /// A handle on one of its locks, counted from 0. A thread that holds a lock by one handle gets [`Error::Deadlock`] by another handle on it.
     ///
     /// Cost: two words of the lock's header.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option).
     pub fn at(&self, index: u32) -> Result<L> {
         let object = self.array.lock(&self.worker, index)?;
         L::of(Handle::new(self.worker.clone(), object, 0))

@@ -71,6 +71,8 @@ impl<M: Memory> Condvar<M> {
     }
 
     /// [`Condvar::wait`] as long as a condition is true.
+    ///
+    /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn wait_while<'l, L: Release<M>>(
         &self,
         mut guard: Guard<'l, M, L>,
@@ -83,6 +85,8 @@ impl<M: Memory> Condvar<M> {
     }
 
     /// [`Condvar::wait`], for this long at most; locking again may take longer.
+    ///
+    /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn wait_for<'l, L: Release<M>>(
         &self,
         guard: Guard<'l, M, L>,
@@ -92,6 +96,8 @@ impl<M: Memory> Condvar<M> {
     }
 
     /// [`Condvar::wait`] until a timeout ends.
+    ///
+    /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn wait_with<'l, L: Release<M>>(
         &self,
         guard: Guard<'l, M, L>,
@@ -193,6 +199,8 @@ impl<M: Memory> Condvar<M> {
     }
 
     /// Removes the condition variable and its name. Waiters get [`Error::LockRemoved`].
+    ///
+    /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove(self) -> Result<()> {
         let handle = &self.0;
         if handle.is_forked() {

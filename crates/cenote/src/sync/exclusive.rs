@@ -26,7 +26,7 @@ use super::held::Handle;
 use super::owner::{is_free, take_word};
 use super::sleep::sleep_for_owner;
 use super::wait::{Next, Waiting};
-use super::wait_queue::walk_queue;
+use super::wait_queue::{Wait, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -145,7 +145,8 @@ impl<M: Memory> Handle<M> {
     pub(super) fn stand_foremost(&self, slot: usize, waiting: &mut Waiting) -> Result<bool> {
         let (before, _) = self.join(slot);
         crash_point(Point::QueueJoined);
-        let is_foremost = self.is_first(before) || self.wait_in_front(slot, before, waiting)?.is_some();
+        let is_foremost =
+            self.is_first(before) || self.wait_in_front(slot, before, waiting)? != Wait::TimedOut;
         waiting.begin_anew();
         Ok(is_foremost)
     }

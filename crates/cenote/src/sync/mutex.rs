@@ -37,6 +37,9 @@ impl<M: Memory> Mutex<M> {
     ///
     /// Cost if nobody has it: a load, a compare-exchange; a store and a load for the unlock. Waiters sleep. Fails if this thread has
     /// the mutex already, holds too many locks, or is in a forked child.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
         let handle = &self.0;
@@ -59,17 +62,26 @@ impl<M: Memory> Mutex<M> {
     }
 
     /// Takes the mutex if nobody alive has it, and the queue does not go first.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::None)
     }
 
     /// Waits for the mutex, for this long at most.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::during(time))
     }
 
     /// Waits for the mutex until a timeout ends.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         let slot = handle.claim()?;

@@ -13,10 +13,12 @@
 //! whole lock, perhaps without a name, or bytes that recovery frees.
 
 use super::removal::ready;
+use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
+pub use crate::pod::format::form::Form;
 use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
 use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
 
@@ -28,73 +30,6 @@ const HEAD_BYTES: u64 = 4 * LINE;
 const PERMIT_BYTES: u64 = 16;
 /// The most permits that a semaphore can have.
 pub const PERMITS_MAX: u32 = 496;
-
-/// The form of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Form {
-    /// The first thread that sees it free gets it; waiters poll.
-    Spin,
-    /// The first thread that sees it free gets it, for a while; waiters sleep, and come first in the end.
-    Mutex,
-    /// First come, first served.
-    Queue,
-    /// One writer or any number of readers.
-    Rw,
-    /// So many owners at a time.
-    Semaphore,
-    /// Nobody owns it: threads wait for notifications.
-    Condvar,
-}
-
-impl Form {
-    pub(super) const fn encode(self) -> u64 {
-        match self {
-            Self::Spin => 1,
-            Self::Queue => 2,
-            Self::Rw => 3,
-            Self::Mutex => 4,
-            Self::Semaphore => 5,
-            Self::Condvar => 6,
-        }
-    }
-
-    pub(super) const fn decode(word: u64) -> Option<Self> {
-        match word {
-            1 => Some(Self::Spin),
-            2 => Some(Self::Queue),
-            3 => Some(Self::Rw),
-            4 => Some(Self::Mutex),
-            5 => Some(Self::Semaphore),
-            6 => Some(Self::Condvar),
-            _ => None,
-        }
-    }
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Spin => "spin",
-            Self::Queue => "queue",
-            Self::Rw => "rw",
-            Self::Mutex => "mutex",
-            Self::Semaphore => "semaphore",
-            Self::Condvar => "condvar",
-        }
-    }
-
-    /// What it is, for messages.
-    const fn what(self) -> &'static str {
-        match self {
-            Self::Spin => "a spin lock",
-            Self::Queue => "a queue lock",
-            Self::Rw => "a reader-writer lock",
-            Self::Mutex => "a mutex",
-            Self::Semaphore => "a semaphore",
-            Self::Condvar => "a condition variable",
-        }
-    }
-}
 
 /// Where a lock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +84,8 @@ impl Object {
     pub fn open<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
         match directory::find(worker, name)? {
             Some(named) => Self::named(worker, named, form),
-            None => Err(Error::NoSuchLock {
+            None => Err(Error::NoSuch {
+                kind: Structure::Lock,
                 name: name.to_owned(),
             }),
         }
@@ -162,13 +98,13 @@ impl Object {
         };
         match named.kind {
             KIND_LOCK => {}
-            KIND_LOCKS => return Err(other("an array of locks")),
-            _ => return Err(other("no lock")),
+            KIND_LOCKS => return Err(other(Found::Is(Structure::LockArray))),
+            _ => return Err(other(Found::IsNot(Structure::Lock))),
         }
         let object = Self::at(worker, named.offset)?;
         match object.form == form {
             true => Ok((object, named.incarnation)),
-            false => Err(other(object.form.what())),
+            false => Err(other(Found::Is(Structure::LockOf(object.form)))),
         }
     }
 

@@ -16,7 +16,7 @@ use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
 use super::wait::Timeout;
-use super::wait_queue::{dirty, walk_queue};
+use super::wait_queue::{Wait, dirty, walk_queue};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -45,6 +45,9 @@ impl<M: Memory> QueueLock<M> {
     /// Cost if nobody has it: a load, two stores, a compare-exchange; a second load if another thread had it last, and a third of the line that
     /// the exchange has fetched; on incoherent memory that one is part of the first. A store and a load for the unlock.
     /// Fails if this thread has the lock already, holds too many, or is in a forked child.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
         let handle = &self.0;
@@ -104,6 +107,9 @@ impl<M: Memory> QueueLock<M> {
     /// Takes the lock if nobody alive has it or waits for it.
     ///
     /// Cost if a worker does: two loads or more; nothing is written.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.0;
         if handle.is_forked() {
@@ -117,11 +123,17 @@ impl<M: Memory> QueueLock<M> {
     }
 
     /// Waits for the lock, for this long at most. A later attempt joins the queue at its end.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::during(time))
     }
 
     /// Waits for the lock until a timeout ends.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let slot = self.0.claim()?;
         let (before, incarnation) = self.0.join(slot);
@@ -139,7 +151,7 @@ impl<M: Memory> QueueLock<M> {
             .confirm()
             .and_then(|()| handle.wait_in_front(slot, before, &mut waiting));
         handle.learn(&waiting);
-        let Ok(Some(from)) = waited else {
+        let Ok(Wait::Foremost { from }) = waited else {
             handle.give_up(slot);
             return waited.map(|_| None);
         };

@@ -17,6 +17,7 @@ use super::owner::{free_in, is_free, take_word};
 use super::wait::Timeout;
 use super::wait_queue::{put_at_rest, walk_queue};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
+use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::lock::is_gone;
@@ -28,6 +29,8 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     /// If this fails, the lock is unlocked.
     ///
     /// Cost: an unlock, under the directory's lock, and a compare-exchange.
+    ///
+    /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved), [`Error::InArray`](crate::Error::InArray).
     pub fn remove(self) -> Result<()> {
         let (lock, slot) = (self.lock(), self.slot());
         let handle = lock.handle();
@@ -49,7 +52,8 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
 /// Acquires the lock of a name and removes it; [`Error::LockHeld`] if the timeout ended first. A semaphore and a condition variable are removed
 /// at once. It does not matter whether the last owner died.
 pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) -> Result<()> {
-    let absent = || Error::NoSuchLock {
+    let absent = || Error::NoSuch {
+        kind: Structure::Lock,
         name: name.to_owned(),
     };
     let found = directory::find(&*worker, name)?.ok_or_else(absent)?;

@@ -48,6 +48,16 @@ pub struct ReadWriteLock<M: Memory> {
     words: u32,
 }
 
+/// How a reader waited for a writer.
+enum Awaited {
+    /// Nobody alive writes any more; it has not slept.
+    Awake,
+    /// The same, and it has slept.
+    Asleep,
+    /// The timeout ended first.
+    TimedOut,
+}
+
 impl<M: Memory> ReadWriteLock<M> {
     /// Opens the lock of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
@@ -79,6 +89,9 @@ impl<M: Memory> ReadWriteLock<M> {
     /// Cost if nobody has the lock: a load, a compare-exchange, a load for each 64 places of the pool, eight lines and an exchange for each
     /// place that has read since the last writer; a store and a load for the unlock. Fails if this thread has the lock already, holds too
     /// many, or is in a forked child.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn write(&self) -> Result<Guard<'_, M, Self>> {
         let handle = &self.handle;
@@ -124,16 +137,25 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 
     /// Takes an exclusive hold if nobody alive has the lock.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn try_write(&self) -> Result<Option<Guard<'_, M, Self>>> {
         self.write_with(Timeout::None)
     }
 
     /// Waits for an exclusive hold, for this long at most.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn write_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.write_with(Timeout::during(time))
     }
 
     /// Waits for an exclusive hold until a timeout ends.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn write_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         let handle = &self.handle;
         let mut waiting = self.handle.waiting(timeout);
@@ -221,6 +243,9 @@ impl<M: Memory> ReadWriteLock<M> {
     ///
     /// Cost if nobody writes: an announcement and two loads; a store and a load for the unlock; an exchange and a load if a writer has come since
     /// the last time. Fails if this thread has the lock already, holds too many, or is in a forked child.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn read(&self) -> Result<ReadGuard<'_, M>> {
         let handle = &self.handle;
@@ -244,16 +269,25 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 
     /// Takes a shared hold if nobody alive has an exclusive one.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn try_read(&self) -> Result<Option<ReadGuard<'_, M>>> {
         self.read_with(Timeout::None)
     }
 
     /// Waits for a shared hold, for this long at most.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn read_for(&self, time: Duration) -> Result<Option<ReadGuard<'_, M>>> {
         self.read_with(Timeout::during(time))
     }
 
     /// Waits for a shared hold until a timeout ends.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn read_with(&self, timeout: Timeout) -> Result<Option<ReadGuard<'_, M>>> {
         let slot = self.handle.claim()?;
         let mut waiting = self.handle.waiting(timeout);
@@ -278,8 +312,9 @@ impl<M: Memory> ReadWriteLock<M> {
                 return self.share_in_turn(slot, waiting);
             }
             match self.await_writer(waiting)? {
-                None => return Ok(None),
-                Some(has_slept) => in_vain += u32::from(has_slept),
+                Awaited::TimedOut => return Ok(None),
+                Awaited::Asleep => in_vain += 1,
+                Awaited::Awake => {}
             }
         }
     }
@@ -340,15 +375,15 @@ impl<M: Memory> ReadWriteLock<M> {
         sets
     }
 
-    /// Waits until nobody alive writes. Returns whether it has slept, or `None` if the timeout ended first.
-    fn await_writer(&self, waiting: &mut Waiting) -> Result<Option<bool>> {
+    /// Waits until nobody alive writes.
+    fn await_writer(&self, waiting: &mut Waiting) -> Result<Awaited> {
         let handle = &self.handle;
         let (mem, word) = (handle.mem(), handle.word());
-        let mut has_slept = false;
+        let mut awaited = Awaited::Awake;
         loop {
             let seen = word.load(mem);
             if is_free(seen) {
-                return handle.is_to_be_had(seen, false).map(|_| Some(has_slept));
+                return handle.is_to_be_had(seen, false).map(|_| awaited);
             }
             let next = waiting.lose(mem);
             if next != Next::Look && is_gone(&handle.worker, seen)? {
@@ -358,9 +393,9 @@ impl<M: Memory> ReadWriteLock<M> {
             }
             match next {
                 Next::Look | Next::Question => {}
-                Next::GiveUp => return handle.confirm().map(|()| None),
+                Next::GiveUp => return handle.confirm().map(|()| Awaited::TimedOut),
                 Next::Sleep(longest) => {
-                    has_slept = true;
+                    awaited = Awaited::Asleep;
                     // A remover notifies after that.
                     handle.confirm()?;
                     sleep_for_owner(&handle.worker, handle.object, seen, longest);

@@ -103,6 +103,8 @@ impl<M: Memory> Semaphore<M> {
     ///
     /// Cost if the permit that this handle had last is free: three loads and a compare-exchange; a store and a load to give it back. Each other
     /// permit that it tries costs a load. Waiters sleep. Fails if this thread holds too many locks and permits, or is in a forked child.
+    ///
+    /// Errors: [`Error::TooManyLocks`](crate::Error::TooManyLocks), [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn acquire(&self) -> Result<Permit<'_, M>> {
         loop {
             if let Some(permit) = self.acquire_with(Timeout::Forever)? {
@@ -112,16 +114,22 @@ impl<M: Memory> Semaphore<M> {
     }
 
     /// Takes a permit if there is one that nobody alive has, and the queue does not go first.
+    ///
+    /// Errors: [`Error::TooManyLocks`](crate::Error::TooManyLocks), [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn try_acquire(&self) -> Result<Option<Permit<'_, M>>> {
         self.acquire_with(Timeout::None)
     }
 
     /// Waits for a permit, for this long at most.
+    ///
+    /// Errors: [`Error::TooManyLocks`](crate::Error::TooManyLocks), [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn acquire_for(&self, time: Duration) -> Result<Option<Permit<'_, M>>> {
         self.acquire_with(Timeout::during(time))
     }
 
     /// Waits for a permit until a timeout ends.
+    ///
+    /// Errors: [`Error::TooManyLocks`](crate::Error::TooManyLocks), [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn acquire_with(&self, timeout: Timeout) -> Result<Option<Permit<'_, M>>> {
         let handle = &self.handle;
         let slot = handle.claim_another()?;
@@ -138,6 +146,8 @@ impl<M: Memory> Semaphore<M> {
     }
 
     /// Removes the semaphore and its name. Waiters and later callers get [`Error::LockRemoved`]. Owners keep their permits.
+    ///
+    /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove(self) -> Result<()> {
         let handle = &self.handle;
         if handle.is_forked() {

@@ -40,6 +40,9 @@ impl<M: Memory> SpinLock<M> {
     ///
     /// Cost if nobody has it: a compare-exchange; a store for the unlock. Fails if this thread has the lock already, holds too
     /// many, or is in a forked child.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, M, Self>> {
         match self.take_at_once() {
@@ -91,17 +94,26 @@ impl<M: Memory> SpinLock<M> {
     }
 
     /// Takes the lock if nobody alive has it.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn try_lock(&self) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::None)
     }
 
     /// Waits for the lock, for this long at most.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn lock_for(&self, time: Duration) -> Result<Option<Guard<'_, M, Self>>> {
         self.lock_with(Timeout::during(time))
     }
 
     /// Waits for the lock until a timeout ends.
+    ///
+    /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn lock_with(&self, timeout: Timeout) -> Result<Option<Guard<'_, M, Self>>> {
         self.wait(&mut Waiting::new(timeout))
     }

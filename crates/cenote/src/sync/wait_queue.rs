@@ -61,6 +61,18 @@ pub(super) struct Standing {
     pub(super) owner: u64,
 }
 
+/// How a slot's wait to become foremost ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Nobody alive is in front.
+    Foremost {
+        /// The former owner to be told of, if there is one.
+        from: Option<u64>,
+    },
+    /// The timeout ended first.
+    TimedOut,
+}
+
 /// What is in front of a slot.
 pub(super) struct Front {
     /// The nearest living worker, if there is one: then the waiter goes on waiting.
@@ -239,14 +251,9 @@ impl<M: Memory> Handle<M> {
         Turn(slot.turn().load(self.mem())).is_over(SlotRef(before).number())
     }
 
-    /// Waits until nobody alive is in front. Returns the former owner to be told of, if there is one; `None` if the timeout ended first.
+    /// Waits until nobody alive is in front.
     #[cold]
-    pub(super) fn wait_in_front(
-        &self,
-        slot: usize,
-        mut before: u64,
-        waiting: &mut Waiting,
-    ) -> Result<Option<Option<u64>>> {
+    pub(super) fn wait_in_front(&self, slot: usize, mut before: u64, waiting: &mut Waiting) -> Result<Wait> {
         self.promise_to_announce(slot);
         let mut asks = before & DIRTY != 0 || is_nobody(before) || waiting.is_immediate();
         let (mut is_last, mut is_hasty) = (false, false);
@@ -263,7 +270,7 @@ impl<M: Memory> Handle<M> {
                 let Some(standing) = front.held else {
                     crash_point(Point::QueuePassed);
                     put_at_rest(&self.worker, &front);
-                    return Ok(Some(front.from));
+                    return Ok(Wait::Foremost { from: front.from });
                 };
                 if !front.past.is_empty() {
                     self.go_past(slot, &front, standing);
@@ -297,10 +304,10 @@ impl<M: Memory> Handle<M> {
                     (is_last, is_hasty) = (true, false);
                     true
                 }
-                Next::GiveUp => return Ok(None),
+                Next::GiveUp => return Ok(Wait::TimedOut),
             };
             if self.is_first(before) {
-                return Ok(Some(None));
+                return Ok(Wait::Foremost { from: None });
             }
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use cenote::hosts::Leave;
 use cenote::memory::Mapped;
 use cenote::{Coherent, HostAgent, MonitorOptions, Noncoherent, Pool};
 
@@ -46,7 +47,7 @@ fn until_told() {
 }
 
 pub fn leave<M: Mapped>(mut agent: HostAgent<M>) -> Outcome {
-    while !agent.leave().map_err(text)? {
+    while agent.leave().map_err(text)? == Leave::InUse {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())

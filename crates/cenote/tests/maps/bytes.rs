@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cenote::causes::Structure;
 use cenote::memory::Mapped;
 use cenote::{Error, Guidelines, Put, Replace};
 use rand::rngs::StdRng;
@@ -54,7 +55,13 @@ pub fn one_key<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
 /// A name has one kind, and `existing` calls create nothing.
 pub fn one_kind_a_name<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     let (_folder, pool) = pool::<M>(guidelines);
-    assert!(matches!(T::existing(&pool, "m"), Err(Error::NoSuchMap { .. })));
+    assert!(matches!(
+        T::existing(&pool, "m"),
+        Err(Error::NoSuch {
+            kind: Structure::Map,
+            ..
+        })
+    ));
     drop(T::open(&pool, "m").unwrap());
     assert!(T::existing(&pool, "m").is_ok());
     let errors = [pool.map("m").err(), pool.ordered("m").err()];

@@ -245,7 +245,7 @@ impl<M: Mapped> Worker<M> {
             Some(Plant::Lose) if is_there => Ok(Put::Replaced),
             Some(Plant::Refuse) => Err(cenote::Error::Full {
                 needed: len as u64,
-                why: "planted",
+                why: cenote::causes::Shortage::AtMaximum,
                 largest: None,
             }),
             plant => {

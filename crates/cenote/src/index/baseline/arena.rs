@@ -12,6 +12,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::kind::of_kind;
 use crate::memory::{LINE, Memory, SyncWord};
@@ -117,7 +118,7 @@ impl<M: Memory> Arena<M> {
         if !self.has(at, wanted) {
             return Err(Error::Full {
                 needed: wanted,
-                why: "the baseline was created for fewer records",
+                why: Shortage::Records,
                 largest: None,
             });
         }

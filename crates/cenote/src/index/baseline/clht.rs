@@ -24,7 +24,7 @@
 use std::rc::Rc;
 
 use super::arena::Arena;
-use super::{WordMap, version};
+use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -192,12 +192,12 @@ impl<M: Memory> Clht<M> {
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
         let found = self.look(key)?;
         if let Some((line, ..)) = found.pair
             && !replaces
         {
-            return Ok(self.is_still(&line).then_some(true));
+            return Ok(self.is_still(&line).then_some(Before::Present));
         }
         let Some(held) = self.lock(&found.head)? else {
             return Ok(None);
@@ -205,7 +205,7 @@ impl<M: Memory> Clht<M> {
         let mem = self.mem();
         if let Some((line, n, _)) = found.pair {
             mem.store(line.key_at(n) + 8, value);
-            return Ok(Some(true));
+            return Ok(Some(Before::Present));
         }
         match found.free {
             Some((line, n)) => {
@@ -225,19 +225,19 @@ impl<M: Memory> Clht<M> {
                 mem.store(found.last.at + 8 * NEXT as u64, at);
             }
         }
-        Ok(Some(false))
+        Ok(Some(Before::Absent))
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<bool>> {
+    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
         let found = self.look(key)?;
         let Some((line, n, _)) = found.pair else {
-            return Ok(Some(false));
+            return Ok(Some(Before::Absent));
         };
         let Some(held) = self.lock(&found.head)? else {
             return Ok(None);
         };
         self.mark(held, &found.head, &line, version::marks(line.word()) & !(1 << n));
-        Ok(Some(true))
+        Ok(Some(Before::Present))
     }
 
     /// Changes the marks of a line in a bucket that is held, and releases.
@@ -296,15 +296,16 @@ impl<M: Memory> WordMap<M> for Clht<M> {
 
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         let had = self.write(|| self.try_set(key, value, true))?;
-        Ok(if had { Put::Replaced } else { Put::Inserted })
+        Ok(had.put())
     }
 
     fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
-        self.write(|| self.try_set(key, value, false)).map(|had| !had)
+        self.write(|| self.try_set(key, value, false))
+            .map(|had| had == Before::Absent)
     }
 
     fn remove_u64(&self, key: u64) -> Result<bool> {
-        self.write(|| self.try_remove(key))
+        Ok(self.write(|| self.try_remove(key))? == Before::Present)
     }
 
     fn scan_u64(&self, _: u64, _: impl FnMut(u64, u64) -> bool) -> Result<()> {

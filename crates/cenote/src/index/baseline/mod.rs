@@ -28,6 +28,25 @@ use crate::index::common::outcome::Put;
 use crate::memory::Memory;
 use crate::pod::Worker;
 
+/// What there was of a key before an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// It had a value.
+    Present,
+    /// It had none.
+    Absent,
+}
+
+impl Before {
+    /// The outcome of a put.
+    fn put(self) -> Put {
+        match self {
+            Self::Present => Put::Replaced,
+            Self::Absent => Put::Inserted,
+        }
+    }
+}
+
 /// A map of 8-byte keys to 8-byte values, as one thread has it open.
 pub trait WordMap<M: Memory>: Sized {
     /// What tables call it.

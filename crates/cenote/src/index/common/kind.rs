@@ -1,5 +1,6 @@
 //! What kind of thing a name in the directory stands for.
 
+use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::pod::names::directory::{
     KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS, Named,
@@ -8,14 +9,14 @@ use crate::pod::names::directory::{
 /// The offset of a named map, if it is of this kind.
 pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
     let kind_of = |kind| match kind {
-        KIND_HASH => "a hash map",
-        KIND_ORDERED => "an ordered map",
-        KIND_TASKS => "a task list",
-        KIND_LOCK => "a lock",
-        KIND_LOCKS => "an array of locks",
-        KIND_BASELINE => "an index made for comparison",
-        KIND_GROUP => "a group",
-        _ => "of a kind that this version does not know",
+        KIND_HASH => Found::Is(Structure::HashMap),
+        KIND_ORDERED => Found::Is(Structure::OrderedMap),
+        KIND_TASKS => Found::Is(Structure::Tasks),
+        KIND_LOCK => Found::Is(Structure::Lock),
+        KIND_LOCKS => Found::Is(Structure::LockArray),
+        KIND_BASELINE => Found::Is(Structure::Baseline),
+        KIND_GROUP => Found::Is(Structure::Group),
+        _ => Found::Unknown,
     };
     match named.kind == kind {
         true => Ok(named.offset),

@@ -33,6 +33,7 @@ use std::rc::Rc;
 
 use level::Level;
 
+use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
@@ -89,7 +90,8 @@ impl<M: Memory> HashMap<M> {
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         match directory::find(&worker, name)? {
             Some(named) => Self::at(worker, of_kind(named, KIND_HASH)?, guidelines),
-            None => Err(Error::NoSuchMap {
+            None => Err(Error::NoSuch {
+                kind: Structure::Map,
                 name: name.to_owned(),
             }),
         }

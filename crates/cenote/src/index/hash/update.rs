@@ -11,6 +11,7 @@ use super::claim::Destination;
 use super::level::{LINE_SLOTS, Level, home_of};
 use super::probe::Probe;
 use super::slot::Slot;
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::{Put, Replace, When};
 use crate::index::common::pair::{self, KEY_MAX, word};
@@ -37,6 +38,8 @@ impl<M: Memory> HashMap<M> {
     ///
     /// Cost: a search, one compare-exchange, one object; for a key that had a value, the retirement of the old object: on
     /// incoherent memory one write-back.
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
         match self.write(key, value, When::Always)? {
             Outcome::Inserted => Ok(Put::Inserted),
@@ -45,12 +48,16 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// [`HashMap::put`] for an 8-byte key and value.
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     #[inline]
     pub fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         self.put(&key.to_le_bytes(), &value.to_le_bytes())
     }
 
     /// Sets a key's value if it has none. Returns whether it did.
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(matches!(
             self.write(key, value, When::IfAbsent)?,
@@ -60,6 +67,8 @@ impl<M: Memory> HashMap<M> {
 
     /// Replaces a key's value if it is `expected`. In a map that overwrites in place, an 8-byte value of an 8-byte
     /// key can only be replaced by another of 8 bytes ([`Error::InPlace`]).
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full), [`Error::InPlace`](crate::Error::InPlace).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
         Ok(match self.write(key, value, When::IfEqual(expected))? {
             Outcome::Differs(found) => Replace::Differs(found),
@@ -227,7 +236,7 @@ impl<M: Memory> HashMap<M> {
             old,
             count: inserted.then(|| self.counted(1)),
         };
-        if publish(&self.worker, &change)?.is_err() {
+        if !publish(&self.worker, &change)?.is_made() {
             return Ok(None);
         }
         self.has_replaced.set(!inserted);
@@ -298,6 +307,8 @@ impl<M: Memory> HashMap<M> {
     /// Removes a key. Returns whether it was there.
     ///
     /// Cost: a search, one compare-exchange, the retirement of the object: on incoherent memory one write-back.
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
         self.prefetch_home(hash);
@@ -331,7 +342,7 @@ impl<M: Memory> HashMap<M> {
                         old: slot.offset(),
                         count: Some(self.counted(-1)),
                     };
-                    if publish(worker, &change)?.is_ok() {
+                    if publish(worker, &change)?.is_made() {
                         self.shrink_sometimes(&level, hash ^ number);
                         return Ok(true);
                     }
@@ -373,7 +384,7 @@ impl<M: Memory> HashMap<M> {
         let taken = level.spares_taken();
         let full = || Error::Full {
             needed: LINE,
-            why: "its maximum size is reached, and a map that is moving has no spare line left",
+            why: Shortage::SpareLines,
             largest: None,
         };
         level.spare(taken.load(mem)).ok_or_else(full)?;

@@ -2,6 +2,7 @@
 
 use super::key::head_of;
 use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, second_at, stride};
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
@@ -27,6 +28,29 @@ impl<'a> Fences<'a> {
             low,
             high,
         })
+    }
+}
+
+/// The second word of an entry of a leaf.
+#[derive(Clone, Copy)]
+pub enum Second {
+    /// The value, of a key of eight bytes.
+    Value(u64),
+    /// The offset of the record that holds key and value.
+    Record(u64),
+}
+
+impl Second {
+    #[inline]
+    fn word(self) -> u64 {
+        match self {
+            Self::Value(word) | Self::Record(word) => word,
+        }
+    }
+
+    #[inline]
+    fn is_record(self) -> bool {
+        matches!(self, Self::Record(_))
     }
 }
 
@@ -65,21 +89,21 @@ impl Leaf {
     }
 
     /// Adds an entry in front of entry `n`.
-    pub fn insert(&mut self, n: usize, head: u64, value: u64, is_record: bool) {
+    pub fn insert(&mut self, n: usize, head: u64, second: Second) {
         let (at, len) = (16 * n, self.entries.len());
         self.entries.extend_from_slice(&[0; 16]);
         self.entries.copy_within(at..len, at + 16);
         let below = (1u32 << n) - 1;
         self.records = self.records & below | (self.records & !below) << 1;
-        self.set(n, head, value, is_record);
+        self.set(n, head, second);
     }
 
     /// Changes entry `n`.
-    fn set(&mut self, n: usize, head: u64, value: u64, is_record: bool) {
+    fn set(&mut self, n: usize, head: u64, second: Second) {
         let entry = &mut self.entries[16 * n..16 * n + 16];
         entry[..8].copy_from_slice(&head.to_le_bytes());
-        entry[8..].copy_from_slice(&value.to_le_bytes());
-        self.records = self.records & !(1 << n) | u32::from(is_record) << n;
+        entry[8..].copy_from_slice(&second.word().to_le_bytes());
+        self.records = self.records & !(1 << n) | u32::from(second.is_record()) << n;
     }
 
     /// Removes entry `n`.
@@ -213,20 +237,14 @@ pub fn copy(page: &Page<'_>, fences: &Fences<'_>) -> Result<Vec<u8>> {
 }
 
 /// A leaf's page with another second word of entry `n`, in memory that was used before. All else stays the same and is copied.
-pub fn replaced(
-    page: &Page<'_>,
-    n: usize,
-    second: u64,
-    is_record: bool,
-    mut bytes: Vec<u8>,
-) -> Result<Vec<u8>> {
+pub fn replaced(page: &Page<'_>, n: usize, second: Second, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     // Without padding.
     let len = page.built_len()?;
     bytes.clear();
     bytes.extend_from_slice(&page.bytes()[..len]);
     let at = second_at(n);
-    bytes[at..at + 8].copy_from_slice(&second.to_le_bytes());
-    let meta = page.meta.with_record(n, is_record).with_len(len as u64);
+    bytes[at..at + 8].copy_from_slice(&second.word().to_le_bytes());
+    let meta = page.meta.with_record(n, second.is_record()).with_len(len as u64);
     bytes[..8].copy_from_slice(&meta.0.to_le_bytes());
     Ok(bytes)
 }
@@ -245,7 +263,7 @@ fn finish(mut bytes: Vec<u8>, count: usize, level: u8, records_or_merging: u32) 
     if meta.len() != len as u64 {
         return Err(Error::Full {
             needed: len as u64,
-            why: "keys that are this long and alike do not fit a page",
+            why: Shortage::Page,
             largest: None,
         });
     }

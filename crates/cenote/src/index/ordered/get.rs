@@ -6,7 +6,7 @@ use super::OrderedMap;
 use super::fast_path::{FastPath, up_to, word};
 use super::find::Reached;
 use super::key::{Target, head_of};
-use super::page::{LEAF_MAX, LINE_ENTRIES, Meta};
+use super::page::{LEAF_MAX, LINE_ENTRIES, Meta, Position};
 use crate::error::Result;
 use crate::index::common::value::{Bytes, Value};
 use crate::memory::{LINE, Memory};
@@ -82,8 +82,8 @@ impl<M: Memory> OrderedMap<M> {
         };
         let page = self.move_right_from_leaf(leaf, target)?.page;
         match page.search(worker, key, head_of(key))? {
-            (n, true) => page.value(worker, n).map(Some),
-            (_, false) => Ok(None),
+            Position::At(n) => page.value(worker, n).map(Some),
+            Position::Before(_) => Ok(None),
         }
     }
 

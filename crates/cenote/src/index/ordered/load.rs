@@ -1,7 +1,7 @@
 //! Putting many pairs at once: all pairs of a leaf in one new page.
 
 use super::OrderedMap;
-use super::build::{Fences, Leaf};
+use super::build::{Fences, Leaf, Second};
 use super::key::Target;
 use super::page::LEAF_MAX;
 use super::replacement::Replacement;
@@ -69,7 +69,8 @@ impl<M: Memory> OrderedMap<M> {
         let (mut put, mut new) = (0, 0);
         for &(head, value) in pairs {
             let key = head.to_be_bytes();
-            let (n, is_there) = page.search(&self.worker, &key, head)?;
+            let position = page.search(&self.worker, &key, head)?;
+            let (n, is_there) = (position.smaller(), position.is_there());
             let is_full = !is_there && page.count() + new == LEAF_MAX;
             let is_record = is_there && page.is_record(n);
             if is_full || is_record || high.is_some_and(|high| &key[..] >= high) {
@@ -79,7 +80,7 @@ impl<M: Memory> OrderedMap<M> {
             if is_there {
                 leaf.remove(n + new);
             }
-            leaf.insert(n + new, head, value, false);
+            leaf.insert(n + new, head, Second::Value(value));
             put += 1;
             new += usize::from(!is_there);
         }

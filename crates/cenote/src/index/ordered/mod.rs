@@ -34,6 +34,7 @@ mod write;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
@@ -108,7 +109,8 @@ impl<M: Memory> OrderedMap<M> {
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         match directory::find(&worker, name)? {
             Some(named) => Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines),
-            None => Err(Error::NoSuchMap {
+            None => Err(Error::NoSuch {
+                kind: Structure::Map,
                 name: name.to_owned(),
             }),
         }

@@ -163,6 +163,31 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
+/// Where a key is in a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// It is the entry of this number.
+    At(usize),
+    /// It is not there, and would lie in front of the entry of this number.
+    Before(usize),
+}
+
+impl Position {
+    /// The number of smaller keys.
+    #[inline]
+    pub fn smaller(self) -> usize {
+        match self {
+            Self::At(n) | Self::Before(n) => n,
+        }
+    }
+
+    /// Whether the key is there.
+    #[inline]
+    pub fn is_there(self) -> bool {
+        matches!(self, Self::At(_))
+    }
+}
+
 impl<'m> Page<'m> {
     /// The page at an offset, checked as far as its arrays. The caller may read all of it.
     #[inline]
@@ -397,7 +422,7 @@ impl<'m> Page<'m> {
     pub fn place_of<M: Memory>(&self, worker: &'m Worker<M>, key: &[u8]) -> Result<usize> {
         let head = head_of(key);
         if !self.is_small() || key.len() != 8 {
-            return self.search(worker, key, head).map(|(place, _)| place);
+            return self.search(worker, key, head).map(Position::smaller);
         }
         // The first line has the head of every fourth entry.
         let (words, _) = self.bytes.as_chunks::<8>();
@@ -414,19 +439,19 @@ impl<'m> Page<'m> {
         Ok(line * LINE_ENTRIES + smaller)
     }
 
-    /// The position of a key in a leaf: the number of smaller keys, and whether the key is there.
+    /// Where a key is in a leaf.
     #[inline]
-    pub fn search<M: Memory>(&self, worker: &'m Worker<M>, key: &[u8], head: u64) -> Result<(usize, bool)> {
+    pub fn search<M: Memory>(&self, worker: &'m Worker<M>, key: &[u8], head: u64) -> Result<Position> {
         let (mut low, mut high) = (0, self.count());
         while low < high {
             let middle = (low + high) / 2;
             match self.compare(worker, middle, key, head)? {
                 Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok((middle, true)),
+                Ordering::Equal => return Ok(Position::At(middle)),
                 Ordering::Greater => high = middle,
             }
         }
-        Ok((low, false))
+        Ok(Position::Before(low))
     }
 
     // -------------------------------------------------------------------------------------- other nodes

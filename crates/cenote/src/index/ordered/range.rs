@@ -177,7 +177,7 @@ impl<M: Memory> OrderedMap<M> {
     /// How many keys of a leaf are smaller than `end`.
     fn below(&self, visit: &Visit<'_>, end: Option<&[u8]>) -> Result<usize> {
         match end {
-            Some(end) => Ok(visit.page.search(&self.worker, end, head_of(end))?.0),
+            Some(end) => Ok(visit.page.search(&self.worker, end, head_of(end))?.smaller()),
             None => Ok(visit.page.count()),
         }
     }
@@ -231,7 +231,7 @@ impl<M: Memory> OrderedMap<M> {
                 return Ok(None);
             };
             let found = loop {
-                let (n, _) = visit.page.search(&self.worker, from, head_of(from))?;
+                let n = visit.page.search(&self.worker, from, head_of(from))?.smaller();
                 if n < visit.page.count() {
                     break Some(self.pair(&visit, n)?);
                 }

@@ -36,7 +36,7 @@ impl<M: Memory> OrderedMap<M> {
             old: replacement.current,
             count: (replacement.count != 0).then(|| self.counted(replacement.count)),
         };
-        Ok(publish_with_secondaries(worker, &change, replacement.old_secondaries)?.is_ok())
+        Ok(publish_with_secondaries(worker, &change, replacement.old_secondaries)?.is_made())
     }
 
     /// [`Self::replace_page`] for changes that make pages fewer or shorter: if no object of the page's size is available, the page takes a larger

@@ -3,7 +3,7 @@
 //! Each write is a new page of one leaf, published by one compare-exchange of the leaf's word. If the word has changed,
 //! another writer made progress: this one frees what it allocated, and starts again.
 
-use super::build::{self, Fences, Leaf};
+use super::build::{self, Fences, Leaf, Second};
 use super::find::Visit;
 use super::key::{Target, head_of};
 use super::merge::{Place, is_thin};
@@ -25,8 +25,9 @@ const HELPED_MAX: u32 = 100_000;
 pub(super) enum Outcome {
     Inserted,
     Replaced,
-    /// Also whether the leaf has so few keys left that it may be merged.
-    Removed(bool),
+    Removed,
+    /// Removed, and the leaf has so few keys left that it may be merged.
+    RemovedFromThin,
     Exists,
     Differs(Vec<u8>),
     Missing,
@@ -37,6 +38,8 @@ impl<M: Memory> OrderedMap<M> {
     ///
     /// Cost: a search, a copy of the leaf's page, one compare-exchange, the retirement of the old page. A pair whose key or value
     /// does not have 8 bytes is one object more.
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
         match self.write(key, Some(value), When::Always)? {
             Outcome::Inserted => Ok(Put::Inserted),
@@ -45,17 +48,23 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// [`OrderedMap::put`] for an 8-byte key and value; the key as in [`OrderedMap::get_u64`].
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         self.put(&key.to_be_bytes(), &value.to_le_bytes())
     }
 
     /// Sets a key's value if it has none. Returns whether it did.
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let outcome = self.write(key, Some(value), When::IfAbsent)?;
         Ok(matches!(outcome, Outcome::Inserted))
     }
 
     /// Replaces a key's value if it is `expected`.
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
         Ok(match self.write(key, Some(value), When::IfEqual(expected))? {
             Outcome::Differs(found) => Replace::Differs(found),
@@ -65,9 +74,11 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Removes a key. Returns whether it was there. Cost: as [`OrderedMap::put`].
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         let outcome = self.write(key, None, When::Always)?;
-        Ok(matches!(outcome, Outcome::Removed(_)))
+        Ok(matches!(outcome, Outcome::Removed | Outcome::RemovedFromThin))
     }
 
     fn write(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Outcome> {
@@ -79,7 +90,7 @@ impl<M: Memory> OrderedMap<M> {
         }
         let outcome = self.until_done(|| self.attempt(key, value, when))?;
         self.post_all()?;
-        if let Outcome::Removed(true) = outcome {
+        if let Outcome::RemovedFromThin = outcome {
             self.merge_thin(key)?;
         }
         if let Some(passed) = self.empty.take() {
@@ -167,7 +178,8 @@ impl<M: Memory> OrderedMap<M> {
             return self.attempt_first(key, value, when);
         };
         let Visit { word, page, .. } = visit;
-        let (n, is_there) = page.search(worker, key, head)?;
+        let position = page.search(worker, key, head)?;
+        let (n, is_there) = (position.smaller(), position.is_there());
         if is_there {
             match when {
                 When::IfAbsent => return Ok(Some(Outcome::Exists)),
@@ -195,8 +207,8 @@ impl<M: Memory> OrderedMap<M> {
         };
         let (bytes, entries) = match value {
             Some(value) if is_there => {
-                let (second, is_record) = self.second_word(key, value)?;
-                (build::replaced(&page, n, second, is_record, bytes)?, entries)
+                let second = self.second_word(key, value)?;
+                (build::replaced(&page, n, second, bytes)?, entries)
             }
             _ => {
                 let mut leaf = Leaf::all_of(&page, entries);
@@ -221,7 +233,8 @@ impl<M: Memory> OrderedMap<M> {
         };
         self.scratch.set(Scratch { entries, page: bytes });
         Ok(is_done.then_some(match (value, is_there) {
-            (None, _) => Outcome::Removed(is_thin(page.count() - 1)),
+            (None, _) if is_thin(page.count() - 1) => Outcome::RemovedFromThin,
+            (None, _) => Outcome::Removed,
             (Some(_), true) => Outcome::Replaced,
             (Some(_), false) => Outcome::Inserted,
         }))
@@ -251,18 +264,17 @@ impl<M: Memory> OrderedMap<M> {
 
     /// Adds an entry to a leaf that is being built, and its record, if it needs one.
     fn add_entry(&self, leaf: &mut Leaf, n: usize, key: &[u8], value: &[u8]) -> Result<()> {
-        let (second, is_record) = self.second_word(key, value)?;
-        leaf.insert(n, head_of(key), second, is_record);
+        leaf.insert(n, head_of(key), self.second_word(key, value)?);
         Ok(())
     }
 
-    /// An entry's second word: the value, or the offset of a new record; and whether it is a record.
-    fn second_word(&self, key: &[u8], value: &[u8]) -> Result<(u64, bool)> {
+    /// An entry's second word: the value, or the offset of a new record.
+    fn second_word(&self, key: &[u8], value: &[u8]) -> Result<Second> {
         if let (8, Ok(value)) = (key.len(), value.try_into()) {
-            return Ok((u64::from_le_bytes(value), false));
+            return Ok(Second::Value(u64::from_le_bytes(value)));
         }
         let record = heap::allocate_secondary(&self.worker, 0, pair::size(key, value))?;
         pair::write(self.worker.mem(), record, key, value);
-        Ok((record, true))
+        Ok(Second::Record(record))
     }
 }

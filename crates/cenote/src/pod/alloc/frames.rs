@@ -7,6 +7,7 @@ use super::growth::make_room;
 use super::hints::clear_hint;
 use super::runs::{Effort, Want, find_free};
 use super::slab::table_word;
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
 use crate::pod::format::block::Block;
@@ -117,7 +118,7 @@ fn take_free<M: Memory>(
 pub(in crate::pod) fn too_large<M: Memory>(worker: &Worker<M>, len: u64) -> Error {
     Error::Full {
         needed: len,
-        why: "it is larger than the pool may ever be",
+        why: Shortage::LargerThanPool,
         largest: Some(worker.geometry().parameters.max_frames << FRAME_SHIFT),
     }
 }

@@ -4,10 +4,11 @@
 use super::buddy::Buddy;
 use super::holes::{self, Hole};
 use super::runs::{Effort, Runs, Want, find_free};
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
-use crate::pod::format::shortage::{NO_SPACE, lacking_room};
+use crate::pod::format::shortage::lacking_room;
 use crate::pod::format::superblock::{COMMITTED, HEAP_LOCK};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::lives::is_alone;
@@ -59,9 +60,9 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Re
         Room::Nowhere { longest } => Err(Error::Full {
             needed: want.frames << FRAME_SHIFT,
             why: match committed {
-                _ if want.frames > max => "it is larger than the pool may ever be",
-                _ if committed >= max => "the pool is at its maximum size",
-                _ => "the pool may not grow by that much",
+                _ if want.frames > max => Shortage::LargerThanPool,
+                _ if committed >= max => Shortage::AtMaximum,
+                _ => Shortage::NearMaximum,
             },
             largest: Some(longest << FRAME_SHIFT),
         }),
@@ -188,7 +189,7 @@ fn fill_all<M: Memory>(worker: &Worker<M>, holes: &[u64]) -> Result<()> {
 }
 
 /// The error for bytes that the file system does not have, or that this process may not have.
-fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: &'static str) -> Result<Error> {
+fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: Shortage) -> Result<Error> {
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     Ok(Error::Full {
         needed,
@@ -204,7 +205,7 @@ fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: &'static str) -> Re
 /// Grows the pool from `committed` frames to the first of the targets for which the file system has room.
 fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64]) -> Result<()> {
     let geometry = worker.geometry();
-    let (mut reserved, mut lacks) = (0, NO_SPACE);
+    let (mut reserved, mut lacks) = (0, Shortage::FileSystem);
     for &target in targets {
         match reserve_frames(worker, committed, target) {
             Ok(()) => {

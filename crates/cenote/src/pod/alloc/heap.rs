@@ -19,8 +19,8 @@
 use super::frames::{allocate_frames, free_extent, free_slab, too_large};
 use super::orphans::{adopt_any, adopt_hinted, after_free, is_whole, orphan};
 use super::pending::{
-    allocate_pending, clear, commit_pending, forget_pending, leave_source, make_room_for_pending, put_back,
-    return_to_magazine, without_pending,
+    Forgotten, allocate_pending, clear, commit_pending, forget_pending, leave_source, make_room_for_pending,
+    put_back, return_to_magazine, without_pending,
 };
 use super::runs::Want;
 use super::slab::{
@@ -276,16 +276,16 @@ fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) 
         mem.invalidate(object, place.capacity());
     }
     if !M::COHERENT
-        && let Some((taken, has_left)) = forget_pending(worker, object)
+        && let Some(forgotten) = forget_pending(worker, object)
     {
-        if has_left {
-            if put_back(worker, &taken, named) {
+        match forgotten {
+            Forgotten::Left(taken) if put_back(worker, &taken, named) => return Ok(()),
+            Forgotten::Left(_) => {}
+            Forgotten::InSource(taken) => {
+                return_to_magazine(worker, &taken);
+                clear(worker, named);
                 return Ok(());
             }
-        } else {
-            return_to_magazine(worker, &taken);
-            clear(worker, named);
-            return Ok(());
         }
     }
     match place {

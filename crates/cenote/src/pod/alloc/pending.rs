@@ -108,8 +108,16 @@ pub(in crate::pod) fn leave_source<M: Memory>(worker: &Worker<M>, allocation: &P
     }
 }
 
-/// The pending allocation of an object, and whether it has left its source; forgets it.
-pub(in crate::pod) fn forget_pending<M: Memory>(worker: &Worker<M>, object: u64) -> Option<(Pending, bool)> {
+/// A pending allocation that its worker has forgotten.
+pub(in crate::pod) enum Forgotten {
+    /// It is still in the reserve or the list that it was taken from.
+    InSource(Pending),
+    /// It has left that.
+    Left(Pending),
+}
+
+/// Forgets the pending allocation of an object.
+pub(in crate::pod) fn forget_pending<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Forgotten> {
     let mut pending = worker.pending.get();
     let n = pending.allocations[..pending.count]
         .iter()
@@ -118,7 +126,10 @@ pub(in crate::pod) fn forget_pending<M: Memory>(worker: &Worker<M>, object: u64)
     pending.allocations.copy_within(n + 1..pending.count, n);
     pending.count -= 1;
     worker.pending.set(pending);
-    Some((allocation, pending.has_left))
+    Some(match pending.has_left {
+        true => Forgotten::Left(allocation),
+        false => Forgotten::InSource(allocation),
+    })
 }
 
 /// Puts the object that a word of the worker's record names back where it came from: into the reserve, if the reserve is still of

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::recovery::{hint_at_orphans, leave, recover_dead};
+use crate::causes::Table;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory, Registration};
 use crate::mutant::{self, Mutant};
@@ -48,9 +49,8 @@ impl<M: Memory> Worker<M> {
             }
         }
         Err(Error::TooMany {
-            what: "worker places",
+            what: Table::Workers,
             limit,
-            flag: "workers",
         })
     }
 

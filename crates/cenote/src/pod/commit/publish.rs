@@ -65,15 +65,32 @@ pub struct Change {
     pub count: Option<(OwnedWord, u64)>,
 }
 
-/// Makes a change: `Ok(Err(found))` if the slot held something else, and nothing has happened; the allocated object
-/// is then still the caller's. The worker is pinned, has room to retire, and has written its object back.
+/// How an attempt to make a [`Change`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Publication {
+    /// The change has been made.
+    Made,
+    /// The slot held this, and nothing has happened; the allocated objects are still the caller's.
+    Lost(u64),
+}
+
+impl Publication {
+    /// Whether the change has been made.
+    #[inline]
+    pub fn is_made(self) -> bool {
+        self == Self::Made
+    }
+}
+
+/// Makes a change. The worker is pinned, has room to retire, and has written its object back.
 ///
 /// Cost: one compare-exchange; on incoherent memory one wait for the new objects and the record, and one for what follows.
 #[inline]
-pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<std::result::Result<(), u64>> {
+pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<Publication> {
     match exchange(worker, change) {
-        Ok(()) => finish_committed(worker, worker.actor(), false).map(Ok),
-        Err(found) => Ok(Err(found)),
+        Ok(()) => finish_committed(worker, worker.actor(), false).map(|()| Publication::Made),
+        Err(found) => Ok(Publication::Lost(found)),
     }
 }
 
@@ -142,7 +159,7 @@ pub fn publish_with_secondaries<M: Memory>(
     worker: &Worker<M>,
     change: &Change,
     old: [u64; 2],
-) -> Result<std::result::Result<(), u64>> {
+) -> Result<Publication> {
     let words = worker.record().old_secondaries();
     // In lines that are written back together with the operation.
     if old != [0; 2] {
@@ -153,13 +170,13 @@ pub fn publish_with_secondaries<M: Memory>(
         words[1].set(worker.mem(), old[1]);
     }
     match exchange(worker, change) {
-        Ok(()) => finish_with_secondaries(worker, worker.actor(), false).map(Ok),
+        Ok(()) => finish_with_secondaries(worker, worker.actor(), false).map(|()| Publication::Made),
         Err(found) => {
             // Not written back: names in a record that says nothing else are ignored, and the next record is written back as a whole.
             for word in words {
                 word.set_lazily(worker.mem(), 0);
             }
-            Ok(Err(found))
+            Ok(Publication::Lost(found))
         }
     }
 }

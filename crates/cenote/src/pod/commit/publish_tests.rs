@@ -86,7 +86,7 @@ fn a_change_of_what_the_slot_holds_happens<M: Mapped>() {
     let worker = pool.worker();
     let writer = Writer::new(&worker);
     let _pin = worker.pin().unwrap();
-    assert_eq!(publish(&worker, &writer.change()).unwrap(), Ok(()));
+    assert_eq!(publish(&worker, &writer.change()).unwrap(), Publication::Made);
     assert_eq!(writer.held(), AFTER);
 }
 
@@ -100,7 +100,7 @@ fn a_change_of_something_else_says_what_the_slot_holds_and_does_not_happen<M: Ma
         count: Some((writer.counter, 5)),
         ..writer.change()
     };
-    assert_eq!(publish(&worker, &change).unwrap(), Err(BEFORE));
+    assert_eq!(publish(&worker, &change).unwrap(), Publication::Lost(BEFORE));
     assert_eq!((writer.held(), writer.counted()), (BEFORE, 0));
 }
 
@@ -114,7 +114,7 @@ fn after_a_change_the_record_names_nothing<M: Mapped>() {
         old,
         ..writer.change()
     };
-    publish(&worker, &change).unwrap().unwrap();
+    assert!(publish(&worker, &change).unwrap().is_made());
     assert_eq!(writer.said(), [operation::NONE, 0, 0]);
 }
 
@@ -129,7 +129,7 @@ fn after_a_lost_race_the_new_object_is_still_the_callers_and_the_old_one_is_not_
         old,
         ..writer.change()
     };
-    publish(&worker, &change).unwrap().unwrap_err();
+    assert!(!publish(&worker, &change).unwrap().is_made());
     assert_eq!(writer.said(), [operation::NONE, new, 0]);
     assert!(writer.waiting().is_empty());
 }
@@ -143,7 +143,7 @@ fn what_a_change_unlinks_waits_in_the_list_and_stays_live<M: Mapped>() {
         old,
         ..writer.change()
     };
-    publish(&worker, &change).unwrap().unwrap();
+    assert!(publish(&worker, &change).unwrap().is_made());
     assert_eq!((writer.waiting(), cell(&worker, old)), (vec![old], CELL_LIVE));
 }
 
@@ -153,7 +153,7 @@ fn a_change_that_unlinks_nothing_retires_nothing<M: Mapped>() {
     let writer = Writer::new(&worker);
     let _pin = worker.pin().unwrap();
     allocate(&worker, 64).unwrap();
-    publish(&worker, &writer.change()).unwrap().unwrap();
+    assert!(publish(&worker, &writer.change()).unwrap().is_made());
     assert!(writer.waiting().is_empty());
 }
 
@@ -169,7 +169,7 @@ fn the_counter_holds_what_the_change_says<M: Mapped>() {
             count: Some((writer.counter, count)),
             ..writer.change()
         };
-        publish(&worker, &change).unwrap().unwrap();
+        assert!(publish(&worker, &change).unwrap().is_made());
         assert_eq!(writer.counted(), count);
     }
 }
@@ -183,14 +183,14 @@ fn a_change_that_counts_nothing_leaves_the_counter_of_the_one_before<M: Mapped>(
         count: Some((writer.counter, 7)),
         ..writer.change()
     };
-    publish(&worker, &counts).unwrap().unwrap();
+    assert!(publish(&worker, &counts).unwrap().is_made());
     writer.counter.set(&pool.mem, 8);
     let back = Change {
         current: AFTER,
         next: BEFORE,
         ..writer.change()
     };
-    publish(&worker, &back).unwrap().unwrap();
+    assert!(publish(&worker, &back).unwrap().is_made());
     assert_eq!(writer.counted(), 8);
 }
 
@@ -201,7 +201,7 @@ fn a_published_extent_is_live<M: Mapped>() {
     let _pin = worker.pin().unwrap();
     let new = allocate(&worker, FRAME).unwrap();
     assert_eq!(state_of(&worker, new), ExtentState::Pending);
-    publish(&worker, &writer.change()).unwrap().unwrap();
+    assert!(publish(&worker, &writer.change()).unwrap().is_made());
     assert_eq!(state_of(&worker, new), ExtentState::Live);
 }
 
@@ -214,7 +214,7 @@ fn an_unlinked_extent_is_marked_retired<M: Mapped>() {
         old,
         ..writer.change()
     };
-    publish(&worker, &change).unwrap().unwrap();
+    assert!(publish(&worker, &change).unwrap().is_made());
     assert_eq!(state_of(&worker, old), ExtentState::Retired);
 }
 
@@ -366,9 +366,8 @@ fn secondary_objects_follow_the_change<M: Mapped>() {
         old: olds[0],
         ..writer.change()
     };
-    publish_with_secondaries(&worker, &change, [olds[1], olds[2]])
-        .unwrap()
-        .unwrap();
+    let made = publish_with_secondaries(&worker, &change, [olds[1], olds[2]]).unwrap();
+    assert_eq!(made, Publication::Made);
     assert_eq!(news.map(|new| state_of(&worker, new)), [ExtentState::Live; 3]);
     let mut waiting = writer.waiting();
     waiting.sort_unstable();
@@ -385,9 +384,8 @@ fn after_a_change_with_secondary_objects_the_record_names_none<M: Mapped>() {
     let _pin = worker.pin().unwrap();
     allocate(&worker, 64).unwrap();
     allocate_secondary(&worker, 0, 64).unwrap();
-    publish_with_secondaries(&worker, &writer.change(), olds)
-        .unwrap()
-        .unwrap();
+    let made = publish_with_secondaries(&worker, &writer.change(), olds).unwrap();
+    assert_eq!(made, Publication::Made);
     assert_eq!(
         (writer.said(), writer.secondaries()),
         ([operation::NONE, 0, 0], ([0; 2], [0; 2]))
@@ -407,7 +405,7 @@ fn secondary_objects_of_a_change_that_did_not_happen_are_still_the_callers<M: Ma
         ..writer.change()
     };
     let lost = publish_with_secondaries(&worker, &change, olds).unwrap();
-    assert_eq!(lost, Err(BEFORE));
+    assert_eq!(lost, Publication::Lost(BEFORE));
     assert_eq!(writer.said(), [operation::NONE, new, 0]);
     assert_eq!(writer.secondaries(), ([0, secondary], [0; 2]));
     assert_eq!(state_of(&worker, secondary), ExtentState::Pending);
@@ -541,7 +539,10 @@ fn of_two_that_change_a_slot_at_a_time_one_does<M: Mapped>() {
         });
         let held = writer.held();
         for (next, outcome) in outcomes {
-            let expected = if next == held { Ok(()) } else { Err(held) };
+            let expected = match next == held {
+                true => Publication::Made,
+                false => Publication::Lost(held),
+            };
             assert_eq!(outcome, expected, "round {round}");
         }
     }

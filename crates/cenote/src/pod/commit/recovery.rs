@@ -342,9 +342,9 @@ pub(in crate::pod) fn finish_record<M: Memory>(
     let (mem, record) = (worker.mem(), actor.record);
     mend_list(worker, actor)?;
     match recover_operation(worker, actor)? {
-        Some(true) => recovered.finished += 1,
-        Some(false) => recovered.undone += 1,
-        None => {}
+        Verdict::Finished => recovered.finished += 1,
+        Verdict::Undone => recovered.undone += 1,
+        Verdict::Nothing => {}
     }
     // Before reserves are given back: recovery would take an object that is in no reserve any more for one that had left its reserve.
     record.write_back_operation(mem);
@@ -469,8 +469,18 @@ fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Res
     Ok(left)
 }
 
-/// Finishes or undoes the dead worker's operation: `Some(true)` if it had happened, `None` if there was none.
-fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Option<bool>> {
+/// What recovery did with a dead worker's operation.
+enum Verdict {
+    /// There was none.
+    Nothing,
+    /// It had happened.
+    Finished,
+    /// It had not.
+    Undone,
+}
+
+/// Finishes or undoes the dead worker's operation.
+fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Verdict> {
     let mem = worker.mem();
     let record = actor.record;
     // Written back when it is over, before the reserves are given back. Until then another recoverer comes to the same result.
@@ -498,7 +508,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
             for word in [first, second, third, fourth] {
                 set(word, 0);
             }
-            Ok(None)
+            Ok(Verdict::Nothing)
         }
         operation::COMMITTED => {
             check_counter(worker, record.counter().get(mem))?;
@@ -510,7 +520,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
             for word in left.into_iter().flatten() {
                 mem.must_be_in_memory(word.offset(), 8);
             }
-            Ok(Some(true))
+            Ok(Verdict::Finished)
         }
         operation::ABORTED => {
             for (word, object) in allocated(worker, actor) {
@@ -525,7 +535,7 @@ fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Opti
                 set(word, 0);
             }
             set(record.operation(), operation::NONE);
-            Ok(Some(false))
+            Ok(Verdict::Undone)
         }
         _ => Err(Error::corrupt("an operation record", record.operation().offset())),
     }

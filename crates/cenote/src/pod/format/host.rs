@@ -21,6 +21,7 @@
 use super::geometry::{ALONE, Geometry, Parameters};
 use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -208,13 +209,6 @@ impl HostRecord {
     }
 }
 
-/// Why a host cannot be this machine: another one is its home.
-pub const ELSEWHERE: &str = "it is up on another machine, or was before this one was started, or its processes use another lock file; \
-     no two machines may have the same id, and a machine that failed must be fenced first";
-
-/// Why a machine cannot be any host's home.
-pub const UNIDENTIFIED: &str = "this machine cannot be told from others, as /proc/sys/kernel/random/boot_id or its lock file cannot be read";
-
 /// Makes a machine the home of a host's generation, if that has none; returns whether it is. No process of the generation joins before. A
 /// generation that is over gets no home.
 ///
@@ -251,7 +245,7 @@ pub fn check_id(parameters: &Parameters, host: u32) -> Result<()> {
         return Ok(());
     }
     Err(Error::Option {
-        option: "the host's id",
+        option: Setting::Host,
         value: host.to_string(),
         why: "the pool is for fewer hosts; ids begin with 0, `cenote create --hosts` says how many there are",
     })

@@ -5,6 +5,7 @@ pub mod actor;
 pub mod block;
 pub mod chunk;
 pub mod class;
+pub mod form;
 pub mod geometry;
 pub mod host;
 pub mod lock_wait;

@@ -33,6 +33,7 @@ pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};
 use append::Change;
 use layout::{Layout, MAGIC};
 
+use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -107,7 +108,8 @@ impl Group {
 
     /// Opens the group of a name with its token, if there is one.
     pub fn open<M: Memory>(worker: &Worker<M>, name: &str, token: &[u8]) -> Result<Self> {
-        let named = directory::find(worker, name)?.ok_or_else(|| Error::NoSuchGroup {
+        let named = directory::find(worker, name)?.ok_or_else(|| Error::NoSuch {
+            kind: Structure::Group,
             name: name.to_owned(),
         })?;
         Self::admit(worker, named, token)
@@ -117,7 +119,7 @@ impl Group {
         if named.kind != KIND_GROUP {
             return Err(Error::OtherKind {
                 name: named.name,
-                kind: "no group",
+                kind: Found::IsNot(Structure::Group),
             });
         }
         let group = Self::at(worker, named.offset)?;

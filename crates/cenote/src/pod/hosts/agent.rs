@@ -16,6 +16,7 @@
 //! then, the agent the other way round: one of the two sees the other.
 
 use super::lease;
+use crate::causes::{HostError, Table};
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 use crate::mutant::{self, Mutant};
@@ -40,13 +41,13 @@ pub fn bring_up<M: Memory>(
     if host == ALONE {
         return Err(Error::Host {
             host,
-            why: "that is the id of a machine that is no part of a pod; ids of hosts begin with 1",
+            source: HostError::NoPod,
         });
     }
     if identity.name.machine == 0 {
         return Err(Error::Host {
             host,
-            why: host::UNIDENTIFIED,
+            source: HostError::Unidentified,
         });
     }
     repair::refuse_host(mem, geometry, identity.name.machine, liveness)?;
@@ -59,7 +60,7 @@ pub fn bring_up<M: Memory>(
     if is_elsewhere && !is_superseded(mem, geometry, host, state) && !mutant::is(Mutant::HomeMoved) {
         return Err(Error::Host {
             host,
-            why: host::ELSEWHERE,
+            source: HostError::Elsewhere,
         });
     }
     // This process has no place yet, so it asks by the mailboxes of a place that no other process can take.
@@ -85,9 +86,8 @@ fn borrow_place<M: Memory>(mem: &M, geometry: &Geometry, host: u32, liveness: &d
         }
     }
     Err(Error::TooMany {
-        what: "process places",
+        what: Table::Processes,
         limit: geometry.places_of(host).count() as u32,
-        flag: "processes",
     })
 }
 
@@ -120,7 +120,7 @@ fn bring_up_now<M: Memory>(
             HostPhase::Up => {
                 return Err(Error::Host {
                     host,
-                    why: host::ELSEWHERE,
+                    source: HostError::Elsewhere,
                 });
             }
             HostPhase::Down => {
@@ -131,7 +131,7 @@ fn bring_up_now<M: Memory>(
                     true => {
                         return Err(Error::Host {
                             host,
-                            why: host::ELSEWHERE,
+                            source: HostError::Elsewhere,
                         });
                     }
                     false => state.with(HostPhase::Up),
@@ -156,7 +156,7 @@ fn bring_up_now<M: Memory>(
             _ => {
                 return Err(Error::Host {
                     host,
-                    why: "it is being fenced, or its agent is just leaving; start the agent again when that is over",
+                    source: HostError::Ending,
                 });
             }
         }
@@ -237,13 +237,13 @@ impl AgentRole {
         if found.phase != HostPhase::Up || found.generation != pod.host_generation() {
             return Err(Error::Host {
                 host,
-                why: "it was fenced while its agent started; start it again",
+                source: HostError::FencedMeanwhile,
             });
         }
         if found.agent != 0 && agent_lives(pod, found)? {
             return Err(Error::Host {
                 host,
-                why: "it has an agent already; one is enough, and a monitor needs a host id of its own",
+                source: HostError::HasAgent,
             });
         }
         // Before a monitor waits for a heartbeat of this agent.
@@ -258,7 +258,7 @@ impl AgentRole {
         if !record.exchange(mem, found, state) {
             return Err(Error::Host {
                 host,
-                why: "another agent was faster, or the host was fenced; look at `cenote stat`",
+                source: HostError::AgentWasFaster,
             });
         }
         // A process that lost the exchange above must not touch it.
@@ -314,7 +314,7 @@ impl AgentRole {
         if !self.record.exchange(mem, self.state, leaving) {
             return Err(Error::Host {
                 host: self.host,
-                why: "it is being fenced",
+                source: HostError::Fenced,
             });
         }
         crash_point(Point::HostLeaving);

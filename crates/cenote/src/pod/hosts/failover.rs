@@ -25,6 +25,7 @@ use super::fence::Fenced;
 use super::heartbeats::Heard;
 use super::lease::Lease;
 use super::poll::Poll;
+use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -134,13 +135,13 @@ impl<M: Memory> FailoverController<M> {
         if host == ALONE {
             return Err(Error::Host {
                 host,
-                why: "a monitor needs a host id of its own, from 1 on",
+                source: HostError::MonitorWithoutId,
             });
         }
         if machine == 0 {
             return Err(Error::Host {
                 host,
-                why: host::UNIDENTIFIED,
+                source: HostError::Unidentified,
             });
         }
         Ok(Self {
@@ -197,7 +198,7 @@ impl<M: Memory> FailoverController<M> {
             return Ok(false);
         }
         if self.home().is_of(mine.generation) && self.home() != self.here(mine) {
-            let why = host::ELSEWHERE.to_owned();
+            let why = HostError::Elsewhere.to_string();
             self.tell_once(LeaseEvent::LeaseTrouble { why }, tell);
             return Ok(false);
         }
@@ -359,7 +360,7 @@ impl<M: Memory> FailoverController<M> {
             home if home == here => Ok(()),
             home if home.is_of(mine.generation) => Err(Error::Host {
                 host: self.host,
-                why: host::ELSEWHERE,
+                source: HostError::Elsewhere,
             }),
             _ => {
                 let record = HostRecord::new(&self.geometry, self.host);

@@ -13,6 +13,7 @@
 //! controller that gives the lease to a host does it the other way round. So one of the two sees the other, and no process of a host serves
 //! until the word is clear again. A process that was killed leaves it set: the next one clears it, when it ends in peace.
 
+use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::memory::delegated::{ServingLease, Words};
@@ -83,18 +84,14 @@ pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, g
 
 /// Checks whether a server can execute the exchanges of a process of this host, before it asks for one and waits for ever.
 pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
-    let why = match (Lease::read(mem), host) {
+    let source = match (Lease::read(mem), host) {
         _ if geometry.parameters.kind != Kind::Delegated => return Ok(()),
         (Lease::Nobodys, ALONE) => return Ok(()),
-        (_, ALONE) => {
-            "the pool is a pod's; say which host this is, by --host, CENOTE_HOST or /etc/cenote/host"
-        }
-        (Lease::Nobodys, _) => {
-            "no host executes this pool's exchanges; start a monitor first: `cenote monitor --etcd ENDPOINT --fence COMMAND`"
-        }
+        (_, ALONE) => HostError::IdNeeded,
+        (Lease::Nobodys, _) => HostError::NoServer,
         _ => return Ok(()),
     };
-    Err(Error::Host { host, why })
+    Err(Error::Host { host, source })
 }
 
 /// The server lease as a process of a host sees it.

@@ -15,6 +15,7 @@ use super::drain;
 use super::hooks::Hooks;
 use super::limits::Limits;
 use super::process::{Identity, NO_PLACE, Pod};
+use crate::causes::{HostError, Table};
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory, Snapshot};
 use crate::mutant::{self, Mutant};
@@ -73,7 +74,7 @@ impl<M: Memory> Pod<M> {
         if self.identity.name.machine == 0 {
             return Err(Error::Host {
                 host,
-                why: host::UNIDENTIFIED,
+                source: HostError::Unidentified,
             });
         }
         let state = HostRecord::new(&self.geometry, host).read(&self.mem)?;
@@ -84,17 +85,17 @@ impl<M: Memory> Pod<M> {
                     true => Ok(state.generation),
                     false => Err(Error::Host {
                         host,
-                        why: host::ELSEWHERE,
+                        source: HostError::Elsewhere,
                     }),
                 }
             }
             HostPhase::Fencing => Err(Error::Host {
                 host,
-                why: "it is being fenced: its heartbeats were missed",
+                source: HostError::Suspected,
             }),
             _ => Err(Error::Host {
                 host,
-                why: "it has no agent on this pool; start `cenote agent`, or give host 0 if the machine is no part of a pod",
+                source: HostError::NoAgent,
             }),
         }
     }
@@ -110,9 +111,8 @@ impl<M: Memory> Pod<M> {
             }
         }
         Err(Error::TooMany {
-            what: "process places",
+            what: Table::Processes,
             limit: self.geometry.parameters.processes,
-            flag: "processes",
         })
     }
 
@@ -177,7 +177,7 @@ impl<M: Memory> Pod<M> {
             lock.unlock(index)?;
             return Err(Error::Host {
                 host: self.identity.host,
-                why: "it is being fenced, or its agent is leaving",
+                source: HostError::Closing,
             });
         }
         let [started, namespace] = record.name();

@@ -22,6 +22,7 @@
 use super::crash::{Point, crash_point};
 use super::process::Pod;
 use super::worker::Worker;
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 use crate::mutant::{self, Mutant};
@@ -37,7 +38,7 @@ pub struct Repairing<'w, M: Memory> {
 
 fn refused(why: &'static str) -> Error {
     Error::Option {
-        option: "--repair",
+        option: Setting::Repair,
         value: "used now".to_owned(),
         why,
     }

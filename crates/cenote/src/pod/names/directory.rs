@@ -9,6 +9,7 @@
 //! never anybody's memory. So names are read past the cache.
 
 use super::rename::{self, is_named};
+use crate::causes::Table;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -290,9 +291,8 @@ pub(in crate::pod) fn is_unnamed<M: Memory>(worker: &Worker<M>, word: u64) -> bo
 /// The error when no entry is free.
 pub(in crate::pod) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
     Error::TooMany {
-        what: "directory entries",
+        what: Table::Names,
         limit: worker.geometry().parameters.entries,
-        flag: "names",
     }
 }
 

@@ -9,11 +9,11 @@
 use std::time::Duration;
 
 use super::{collect, flush, prospect, takeover};
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::orphans::reclaim_empty_blocks;
-use crate::pod::format::shortage::{FILE_SIZE_LIMIT, NO_SPACE};
 use crate::pod::instance::worker::Worker;
 
 /// Attempts of one operation after the first, at most: what each of them frees, others may take.
@@ -92,7 +92,10 @@ impl<'w, M: Memory> Room<'w, M> {
     pub fn make_after(&mut self, error: Error) -> Result<()> {
         match error {
             Error::Full { needed, why, .. }
-                if self.make(needed, why != NO_SPACE && why != FILE_SIZE_LIMIT)? =>
+                if self.make(
+                    needed,
+                    !matches!(why, Shortage::FileSystem | Shortage::FileSizeLimit),
+                )? =>
             {
                 Ok(())
             }

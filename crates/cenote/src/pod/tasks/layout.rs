@@ -13,6 +13,7 @@
 use std::ops::Range;
 
 use super::Plan;
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -56,7 +57,7 @@ pub struct Layout {
 pub fn check(plan: &Plan) -> Result<()> {
     let refuse = |why| {
         Err(Error::Option {
-            option: "the plan of a task list",
+            option: Setting::Plan,
             value: format!("{plan:?}"),
             why,
         })

@@ -27,6 +27,7 @@ pub mod result;
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
@@ -83,7 +84,7 @@ impl<M: Memory> TaskList<M> {
         match list.layout.is(plan) {
             true => Ok(list),
             false => Err(Error::Option {
-                option: "the plan of a task list that exists",
+                option: Setting::OtherPlan,
                 value: format!("{plan:?}"),
                 why: "it was made with another; use another name",
             }),
@@ -95,7 +96,8 @@ impl<M: Memory> TaskList<M> {
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
         match directory::find(&worker, name)? {
             Some(named) => Self::of(worker, named),
-            None => Err(Error::NoSuchTasks {
+            None => Err(Error::NoSuch {
+                kind: Structure::Tasks,
                 name: name.to_owned(),
             }),
         }
@@ -106,7 +108,7 @@ impl<M: Memory> TaskList<M> {
             KIND_TASKS => Self::at(worker, named.offset),
             _ => Err(Error::OtherKind {
                 name: named.name,
-                kind: "no task list",
+                kind: Found::IsNot(Structure::Tasks),
             }),
         }
     }

@@ -11,6 +11,7 @@
 use std::ops::Deref;
 
 use super::TaskList;
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -77,6 +78,8 @@ impl<M: Memory> TaskList<M> {
     ///
     /// Cost: a load of the slot; if that is open, an object, and one compare-exchange as for a write to a map. A task that has
     /// its result costs the load alone.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option), [`Error::Full`](crate::Error::Full).
     pub fn commit(&self, task: u64, result: &[u8]) -> Result<Committed> {
         self.check_task(task)?;
         with_room(&self.worker, || self.attempt(task, result))
@@ -111,7 +114,7 @@ impl<M: Memory> TaskList<M> {
             old: current,
             count: Some((self.share, self.share.get(mem).wrapping_add(1))),
         };
-        if publish(worker, &change)?.is_ok() {
+        if publish(worker, &change)?.is_made() {
             crash_point(Point::TasksCommitted);
             return Ok(Committed::First);
         }
@@ -124,6 +127,8 @@ impl<M: Memory> TaskList<M> {
     /// A task's result; `None` if it has none, or if that was forgotten.
     ///
     /// Cost: a load of the slot, and the result's lines.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option).
     pub fn result(&self, task: u64) -> Result<Option<Outcome<'_, M>>> {
         self.check_task(task)?;
         let pin = self.worker.pin()?;
@@ -140,6 +145,8 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Whether a task has its result, forgotten or not. Cost: a load.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option).
     pub fn has_result(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
         Ok(self.layout.slot(task).load(self.worker.mem()) != 0)
@@ -148,6 +155,8 @@ impl<M: Memory> TaskList<M> {
     /// Frees a task's result, which no worker will read any more. The task stays done. Returns whether there was one to free.
     ///
     /// Cost: a load, one compare-exchange, and the retiring and freeing of an object.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option).
     pub fn forget(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
         with_room(&self.worker, || self.attempt_to_forget(task))
@@ -172,7 +181,7 @@ impl<M: Memory> TaskList<M> {
             old: object,
             count: None,
         };
-        Ok(publish(worker, &change)?.is_ok())
+        Ok(publish(worker, &change)?.is_made())
     }
 
     pub(super) fn bytes_of(&self, object: u64) -> Result<&[u8]> {
@@ -190,7 +199,7 @@ impl<M: Memory> TaskList<M> {
         match task < self.len() {
             true => Ok(()),
             false => Err(Error::Option {
-                option: "a task's number",
+                option: Setting::Task,
                 value: task.to_string(),
                 why: "the list has fewer tasks",
             }),

@@ -49,21 +49,29 @@ impl<'r, M: Memory> MapReader<'r, M> {
     /// A copy of a key's value.
     ///
     /// Cost: what [`HashMap::get`] costs without replication and speculation, two sync loads, and a few microseconds.
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read(|map, _| Ok(map.get(key)?.map(|value| value.to_vec())))
     }
 
     /// The number of keys; see [`HashMap::len`].
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn len(&self) -> Result<u64> {
         self.read(|map, _| Ok(map.len()))
     }
 
     /// Whether it has no keys; see [`HashMap::len`].
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
     /// The pairs of the next groups, and where to go on; `None` at the end. Each group is seen as [`HashMap::step`] sees it.
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn step(&self, from: Cursor) -> Result<(Vec<Pair>, Option<Cursor>)> {
         self.read(|map, failed| {
             let (mut pairs, mut bytes, mut cursor) = (Vec::new(), 0, Some(from));
@@ -129,21 +137,29 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
     /// A copy of a key's value.
     ///
     /// Cost: what [`OrderedMap::get`] costs without replication and speculation, two sync loads, and a few microseconds.
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read(|map, _| Ok(map.get(key)?.map(|value| value.to_vec())))
     }
 
     /// The number of keys; see [`OrderedMap::len`].
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn len(&self) -> Result<u64> {
         self.read(|map, _| Ok(map.len()))
     }
 
     /// Whether it has no keys; see [`OrderedMap::len`].
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
     /// The pairs of the first leaf of a range, all of one moment, and where the next leaf begins; see [`OrderedMap::step`].
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn step(&self, range: Range<'_>) -> Result<(Vec<Pair>, Option<Vec<u8>>)> {
         self.read(|map, _| {
             let mut pairs = Vec::new();
@@ -153,6 +169,8 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
     }
 
     /// Calls `each` for the pairs of a range in ascending order, until it returns `false`; with the guarantee of [`OrderedMap::scan`].
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn scan(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut position = Some(range.from.to_vec());
         while let Some(from) = position {
@@ -169,6 +187,8 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
     }
 
     /// [`OrderedReader::scan`] in descending order.
+    ///
+    /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn scan_reverse(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut end = range.to.map(<[u8]>::to_vec);
         loop {

@@ -17,6 +17,7 @@ use std::time::Duration;
 pub use maps::{MapReader, OrderedReader};
 pub(super) use open::{open_to_read, read_head};
 
+use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::index::hooks;
 use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MapError, Memory, Observer, Snapshot};
@@ -126,18 +127,23 @@ impl<M: Memory> Reader<M> {
     /// The hash map of a name, if there is one.
     ///
     /// Cost: a load for each entry of the directory, and its name.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Busy`](crate::Error::Busy).
     pub fn map(&self, name: &str) -> Result<MapReader<'_, M>> {
         MapReader::open(self, self.named(name)?)
     }
 
     /// The ordered map of a name, if there is one. Cost: as of [`Reader::map`].
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Busy`](crate::Error::Busy).
     pub fn ordered(&self, name: &str) -> Result<OrderedReader<'_, M>> {
         OrderedReader::open(self, self.named(name)?)
     }
 
     fn named(&self, name: &str) -> Result<Named> {
         let found = self.read(|worker, _| directory::find(worker, name))?;
-        found.ok_or_else(|| Error::NoSuchMap {
+        found.ok_or_else(|| Error::NoSuch {
+            kind: Structure::Map,
             name: name.to_owned(),
         })
     }

@@ -55,8 +55,8 @@ impl<M: Mapped> Reader<M> {
         let superblock = superblock_of(path, &head)?;
         if superblock.parameters.kind != Kind::of::<M>() {
             return Err(Error::Kind {
-                pool: superblock.parameters.kind.name(),
-                asked: M::NAME,
+                pool: superblock.parameters.kind,
+                asked: Kind::of::<M>(),
             });
         }
         let geometry = Geometry::new(superblock.parameters);

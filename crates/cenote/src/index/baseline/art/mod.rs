@@ -28,7 +28,7 @@ use std::rc::Rc;
 use node::{Kind, Leaf, Node, Reference, byte, first_difference, path, set_child};
 
 use super::arena::Arena;
-use super::{WordMap, version};
+use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -193,7 +193,7 @@ impl<M: Memory> Art<M> {
         Ok(self.is_still(spot.node).then_some(found))
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<bool>> {
+    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
         let Some(spot) = self.seek(key)? else {
             return Ok(None);
         };
@@ -203,14 +203,14 @@ impl<M: Memory> Art<M> {
                     return Ok(None);
                 };
                 Leaf::set_lives(self.mem(), is.at, false);
-                Ok(Some(true))
+                Ok(Some(Before::Present))
             }
-            _ => Ok(self.is_still(spot.node).then_some(false)),
+            _ => Ok(self.is_still(spot.node).then_some(Before::Absent)),
         }
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
         let Some(spot) = self.seek(key)? else {
             return Ok(None);
         };
@@ -219,7 +219,7 @@ impl<M: Memory> Art<M> {
             && leaf.key == key
             && !replaces
         {
-            return Ok(self.is_still(spot.node).then_some(true));
+            return Ok(self.is_still(spot.node).then_some(Before::Present));
         }
         let Some(_held) = self.lock(spot.node) else {
             return Ok(None);
@@ -228,7 +228,7 @@ impl<M: Memory> Art<M> {
         match spot.what {
             Below::Leaf(_, is, leaf) if leaf.lives && leaf.key == key => {
                 Leaf::replace(mem, is.at, value);
-                return Ok(Some(true));
+                return Ok(Some(Before::Present));
             }
             Below::Leaf(_, is, leaf) if !leaf.lives => Leaf::write(mem, is.at, key, value),
             Below::Leaf(at, is, leaf) => self.part(spot.node, at, is, leaf.key, key, value)?,
@@ -241,7 +241,7 @@ impl<M: Memory> Art<M> {
                 }
             }
         }
-        Ok(Some(false))
+        Ok(Some(Before::Absent))
     }
 
     fn new_leaf(&self, key: u64, value: u64) -> Result<u64> {
@@ -277,7 +277,7 @@ impl<M: Memory> Art<M> {
     }
 
     /// Replaces a full, locked node by a larger one with one more leaf.
-    fn grow(&self, spot: &Spot, key: u64, leaf: u64) -> Result<Option<bool>> {
+    fn grow(&self, spot: &Spot, key: u64, leaf: u64) -> Result<Option<Before>> {
         let (mem, full) = (self.mem(), spot.node.is);
         let Some((above, at)) = spot.above else {
             return Err(Error::corrupt("a radix tree's root", full.at));
@@ -299,7 +299,7 @@ impl<M: Memory> Art<M> {
         node.add_unseen(mem, count, byte(key, full.depth), leaf);
         node.finish(mem);
         set_child(mem, at, is.encode());
-        Ok(Some(false))
+        Ok(Some(Before::Absent))
     }
 
     /// The least key below a node that is not below `least`. `from` is the same, unless all keys below the node are above it.
@@ -374,16 +374,16 @@ impl<M: Memory> WordMap<M> for Art<M> {
 
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         let had = self.until_done(|| self.try_set(key, value, true))?;
-        Ok(if had { Put::Replaced } else { Put::Inserted })
+        Ok(had.put())
     }
 
     fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
         self.until_done(|| self.try_set(key, value, false))
-            .map(|had| !had)
+            .map(|had| had == Before::Absent)
     }
 
     fn remove_u64(&self, key: u64) -> Result<bool> {
-        self.until_done(|| self.try_remove(key))
+        Ok(self.until_done(|| self.try_remove(key))? == Before::Present)
     }
 
     /// Each key costs a search of its own.

@@ -24,7 +24,7 @@ use std::rc::Rc;
 use node::{Head, Node};
 
 use super::arena::Arena;
-use super::{WordMap, version};
+use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -215,14 +215,14 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
         let Some(leaf) = self.leaf(key, true)? else {
             return Ok(None);
         };
         let (place, found) = self.find(leaf, key);
         if found.is_some() && !replaces {
             let is_still = version::is_still(self.worker(), leaf.node.guard(), leaf.node.word);
-            return Ok(is_still.then_some(true));
+            return Ok(is_still.then_some(Before::Present));
         }
         let Some(held) = self.lock(leaf) else {
             return Ok(None);
@@ -230,7 +230,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         let (mem, head, image) = (self.mem(), leaf.head, leaf.node.image());
         if found.is_some() {
             image.replace(mem, place, value);
-            return Ok(Some(true));
+            return Ok(Some(Before::Present));
         }
         let (other, mark) = leaf.node.other();
         image.copy(mem, 0..place, other, 0);
@@ -239,17 +239,17 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         let count = head.count + 1;
         other.finish(mem, Head { count, ..head });
         held.release(mark);
-        Ok(Some(false))
+        Ok(Some(Before::Absent))
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<bool>> {
+    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
         };
         let (place, found) = self.find(leaf, key);
         if found.is_none() {
             let is_still = version::is_still(self.worker(), leaf.node.guard(), leaf.node.word);
-            return Ok(is_still.then_some(false));
+            return Ok(is_still.then_some(Before::Absent));
         }
         let Some(held) = self.lock(leaf) else {
             return Ok(None);
@@ -261,7 +261,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         let count = head.count - 1;
         other.finish(mem, Head { count, ..head });
         held.release(mark);
-        Ok(Some(true))
+        Ok(Some(Before::Present))
     }
 
     /// The leaf of a key and its pairs from the key on. Reached from the leaf before it, if that is still as it was.
@@ -310,16 +310,16 @@ impl<M: Memory, const LINES: u64> WordMap<M> for BTree<M, LINES> {
 
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         let had = self.until_done(|| self.try_set(key, value, true))?;
-        Ok(if had { Put::Replaced } else { Put::Inserted })
+        Ok(had.put())
     }
 
     fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
         self.until_done(|| self.try_set(key, value, false))
-            .map(|had| !had)
+            .map(|had| had == Before::Absent)
     }
 
     fn remove_u64(&self, key: u64) -> Result<bool> {
-        self.until_done(|| self.try_remove(key))
+        Ok(self.until_done(|| self.try_remove(key))? == Before::Present)
     }
 
     fn scan_u64(&self, from: u64, mut each: impl FnMut(u64, u64) -> bool) -> Result<()> {

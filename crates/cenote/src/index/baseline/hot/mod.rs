@@ -36,7 +36,7 @@ use std::rc::Rc;
 use node::{ENTRIES_MAX, Leaf, Node, Reference};
 
 use super::arena::Arena;
-use super::{WordMap, version};
+use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -177,7 +177,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
     }
 
     /// Repeats an attempt until others do not disturb it.
-    fn set(&self, key: u64, value: u64, replaces: bool) -> Result<bool> {
+    fn set(&self, key: u64, value: u64, replaces: bool) -> Result<Before> {
         self.check_fork()?;
         loop {
             if let Some(had) = self.try_set(key, value, replaces)? {
@@ -219,11 +219,11 @@ impl<M: Memory, const ENTRIES: usize> WordMap<M> for Hot<M, ENTRIES> {
 
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         let had = self.set(key, value, true)?;
-        Ok(if had { Put::Replaced } else { Put::Inserted })
+        Ok(had.put())
     }
 
     fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
-        self.set(key, value, false).map(|had| !had)
+        self.set(key, value, false).map(|had| had == Before::Absent)
     }
 
     fn remove_u64(&self, key: u64) -> Result<bool> {

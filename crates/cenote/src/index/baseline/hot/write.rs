@@ -30,6 +30,7 @@ use super::draft::{self, Draft};
 use super::node::{HEIGHT_MAX, Leaf, Node, Reference};
 use super::{Hot, Step, bits};
 use crate::error::{Error, Result};
+use crate::index::baseline::Before;
 use crate::index::baseline::version::{self, Held};
 use crate::memory::{LINE, Memory};
 
@@ -80,8 +81,8 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         Ok(leaf.key == key && leaf.lives && leaf.remove(self.mem()))
     }
 
-    /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one; `None` if others disturbed it.
-    pub(super) fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
+    /// Sets a key's value; without `replaces`, only if it has none. Returns what it had; `None` if others disturbed it.
+    pub(super) fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
         let (path, found) = self.path(key)?;
         if let Some(leaf) = found
             && leaf.key == key
@@ -90,11 +91,11 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
             if replaces {
                 leaf.replace(self.mem(), value);
             }
-            return Ok(Some(true));
+            return Ok(Some(Before::Present));
         }
         let (change, bit) = self.change(&path, found, key);
         let is_done = self.insert(&path, change, bit, key, value)?;
-        Ok(is_done.then_some(false))
+        Ok(is_done.then_some(Before::Absent))
     }
 
     /// How to insert a new key, and the bit at which it differs from the key in its place.

@@ -39,8 +39,8 @@ use std::rc::Rc;
 use node::Content;
 use permutation::CAPACITY;
 
-use super::WordMap;
 use super::arena::Arena;
+use super::{Before, WordMap};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -123,14 +123,14 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<bool>> {
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
         let mem = self.mem();
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
         };
         let (n, is_there) = leaf.find(mem, key);
         if is_there && !replaces {
-            return Ok(self.is_still(&leaf).then_some(true));
+            return Ok(self.is_still(&leaf).then_some(Before::Present));
         }
         if !is_there && leaf.uses(WIDTH) {
             // Whatever the result, the key is searched again.
@@ -142,27 +142,27 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         };
         if is_there {
             leaf.replace(mem, n, value);
-            return Ok(Some(true));
+            return Ok(Some(Before::Present));
         }
         match leaf.insert(mem, n, key, value)? {
-            true => Ok(Some(false)),
+            true => Ok(Some(Before::Absent)),
             false => Err(Error::corrupt("the keys of a tree's node", leaf.at)),
         }
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<bool>> {
+    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
         };
         let (n, is_there) = leaf.find(self.mem(), key);
         if !is_there {
-            return Ok(self.is_still(&leaf).then_some(false));
+            return Ok(self.is_still(&leaf).then_some(Before::Absent));
         }
         let Some(_held) = self.lock(&leaf)? else {
             return Ok(None);
         };
         leaf.remove(self.mem(), n)?;
-        Ok(Some(true))
+        Ok(Some(Before::Present))
     }
 }
 
@@ -190,17 +190,18 @@ impl<M: Memory, const WIDTH: u64> WordMap<M> for Masstree<M, WIDTH> {
     /// and a write-back; for about one in eight new keys, a split.
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         let had = self.write(|| self.try_set(key, value, true))?;
-        Ok(if had { Put::Replaced } else { Put::Inserted })
+        Ok(had.put())
     }
 
     /// Cost: as of a put.
     fn insert_u64(&self, key: u64, value: u64) -> Result<bool> {
-        self.write(|| self.try_set(key, value, false)).map(|had| !had)
+        self.write(|| self.try_set(key, value, false))
+            .map(|had| had == Before::Absent)
     }
 
     /// Cost: as of a put that replaces.
     fn remove_u64(&self, key: u64) -> Result<bool> {
-        self.write(|| self.try_remove(key))
+        Ok(self.write(|| self.try_remove(key))? == Before::Present)
     }
 
     /// Each pair is seen as it was at some moment.

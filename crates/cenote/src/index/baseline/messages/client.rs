@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use super::queues::{Queues, Shape, part_of};
 use super::request::{Answer, Request, Verb};
+use crate::causes::Table;
 use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
 use crate::index::baseline::back_off::BackOff;
@@ -42,9 +43,8 @@ impl<M: Memory> Client<M> {
         let mem = queues.worker().mem();
         let taken = |place: u64| place >= u64::from(limit);
         let all_taken = Error::TooMany {
-            what: "places of clients",
+            what: Table::Clients,
             limit,
-            flag: "clients",
         };
         // Loaded first: the count must not grow without limit.
         if taken(queues.clients().load(mem)) {

@@ -14,6 +14,7 @@
 
 use std::rc::Rc;
 
+use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::index::baseline::arena::Arena;
 use crate::index::baseline::once::built_once;
@@ -89,7 +90,7 @@ impl<M: Memory> Queues<M> {
     pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, shape: Shape) -> Result<Self> {
         if !shape.is_possible() {
             return Err(Error::Option {
-                option: "the number of servers or clients",
+                option: Setting::Shape,
                 value: format!("{} and {}", shape.servers, shape.clients),
                 why: "there are 1 to 1024 of each",
             });

@@ -11,6 +11,7 @@
 //! if the client has sent another request, so word 0 suffices to identify an answer. A request may be overwritten while it is read, if the
 //! client gave it up; then words 0 and 3 differ, and the line counts as no request: the client will refer to the new one.
 
+use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::Put;
 use crate::memory::{Memory, OwnedWord};
@@ -125,7 +126,7 @@ impl Answer {
             Self::Present(value) => Ok(Some(value)),
             Self::Full => Err(Error::Full {
                 needed: 16,
-                why: "the server had no room for a record",
+                why: Shortage::Server,
                 largest: None,
             }),
             Self::Unknown => Err(Error::Unanswered),

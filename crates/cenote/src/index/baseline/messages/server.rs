@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use super::queues::{Queues, Shape, part_name};
 use super::request::{Answer, Request, Verb};
+use crate::causes::Table;
 use crate::error::{Error, Result};
 use crate::index::baseline::WordMap;
 use crate::index::baseline::back_off::BackOff;
@@ -220,9 +221,8 @@ fn claim<M: Memory>(queues: &Queues<M>) -> Result<(u32, bool)> {
         }
     }
     Err(Error::TooMany {
-        what: "places of servers",
+        what: Table::Servers,
         limit,
-        flag: "servers",
     })
 }
 
