@@ -19,7 +19,7 @@ use super::opening::Distrust;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// `MADV_COLLAPSE`, since Linux 6.1.
 const MADV_COLLAPSE: libc::c_int = 25;
@@ -325,12 +325,13 @@ impl Mapping {
         let view = self.view();
         if let Ok(flusher) = Flusher::detect() {
             for line in super::lines(0, N as u64) {
-                flusher.flush(view.aligned(line, LINE));
+                // SAFETY: a line of our own mapping.
+                unsafe { flusher.flush(view.aligned(line, LINE)) };
             }
             flusher.fence();
         }
         let mut head = [0; N];
-        head.copy_from_slice(view.bytes(0, N as u64));
+        view.copy_out(0, &mut head);
         Ok(head)
     }
 
@@ -503,25 +504,55 @@ impl View {
         let _ = pointer;
     }
 
+    /// # Safety
+    ///
+    /// As for [`super::Memory::bytes`].
     #[inline]
-    pub(super) fn bytes(&self, at: u64, len: u64) -> &[u8] {
+    pub(super) unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
         let pointer = self.pointer(at, len);
-        // SAFETY: in bounds; protected data is not written while it is published (the visibility rule), and
-        // unpublished data is read by its writer alone.
+        // SAFETY: in bounds; by the caller's promise protected data that nobody writes.
         unsafe { std::slice::from_raw_parts(pointer, len as usize) }
     }
 
+    /// Copies bytes that others may change meanwhile: whole words where they are whole, else byte by byte, each by an atomic load.
+    pub(super) fn copy_out(&self, at: u64, to: &mut [u8]) {
+        let from = self.pointer(at, to.len() as u64);
+        let ahead = from.align_offset(8).min(to.len());
+        let (head, rest) = to.split_at_mut(ahead);
+        let mut words = rest.chunks_exact_mut(8);
+        let copy_bytes = |from: *mut u8, to: &mut [u8]| {
+            for (n, byte) in to.iter_mut().enumerate() {
+                // SAFETY: within the bounds that were checked above; only loaded.
+                *byte = unsafe { AtomicU8::from_ptr(from.add(n)) }.load(Ordering::Relaxed);
+            }
+        };
+        copy_bytes(from, head);
+        let mut from = from.wrapping_add(ahead);
+        for word in &mut words {
+            // SAFETY: eight bytes within the bounds that were checked above, aligned by `ahead`; only loaded.
+            let value = unsafe { AtomicU64::from_ptr(from.cast()) }.load(Ordering::Relaxed);
+            word.copy_from_slice(&value.to_ne_bytes());
+            from = from.wrapping_add(8);
+        }
+        copy_bytes(from, words.into_remainder());
+    }
+
+    /// # Safety
+    ///
+    /// As for [`super::Memory::write`].
     #[inline]
-    pub(super) fn write(&self, at: u64, data: &[u8]) {
+    pub(super) unsafe fn write(&self, at: u64, data: &[u8]) {
         let pointer = self.pointer(at, data.len() as u64);
-        // SAFETY: in bounds; the range is unpublished and belongs to the caller; `data` cannot overlap it, as it
-        // would have to be a published range.
+        // SAFETY: in bounds; by the caller's promise the range is unpublished and belongs to the caller. `data` may overlap it.
         unsafe { std::ptr::copy(data.as_ptr(), pointer, data.len()) }
     }
 
-    pub(super) fn zero(&self, at: u64, len: u64) {
+    /// # Safety
+    ///
+    /// As for [`super::Memory::zero`].
+    pub(super) unsafe fn zero(&self, at: u64, len: u64) {
         let pointer = self.pointer(at, len);
-        // SAFETY: in bounds; the range is unpublished and belongs to the caller.
+        // SAFETY: in bounds; by the caller's promise the range is unpublished and belongs to the caller.
         unsafe { std::ptr::write_bytes(pointer, 0, len as usize) }
     }
 }

@@ -37,7 +37,15 @@ use crate::pod::Worker;
 use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
+use crate::memory::WordLine;
 use crate::pod::names::rename::COUNT_AT;
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a waiter's slot in a worker's area.
+    unsafe { WordLine::at(at) }
+}
 
 /// Marks the end of a queue whose foremost worker died or panicked, and has had no successor yet.
 pub const DIRTY: u64 = 1 << 63;
@@ -166,7 +174,7 @@ pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
 pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
     if !mutant::is(Mutant::UnlinkNotCounted) {
         // PAIRS WITH: sync::recovery::is_queued
-        mem.fetch_add(object.unlinks().offset(), 1);
+        object.unlinks().fetch_add(mem, 1);
     }
 }
 
@@ -178,7 +186,7 @@ impl<M: Memory> Handle<M> {
             // PAIRS WITH: sync::wait_queue::Handle::join, sync::queue::poison
             return (self.end.load(self.mem()), None);
         }
-        let line = self.mem().fetch_line(self.end.offset());
+        let line = word_line(self.end.offset()).fetch(self.mem());
         (line[0], Some(line[(COUNT_AT - LINE) as usize / 8]))
     }
 

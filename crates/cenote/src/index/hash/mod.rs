@@ -41,7 +41,43 @@ use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_HASH};
 use crate::pod::{Pin, Worker};
 pub use object::KEY_MAX;
+use crate::memory::{Published, Unpublished, WordLine};
 pub use update::{Put, Replace};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// The paper's guidelines that a handle follows. All of them are P³; without replication and speculation it is SP;
 /// none at all, on coherent memory, is CC.
@@ -139,7 +175,7 @@ impl<M: Memory> HashMap<M> {
         let workers = u64::from(worker.geometry().parameters.workers);
         worker.check("a map's header", header, HEADER_BYTES + workers * SHARE_BYTES)?;
         let mem = worker.mem();
-        let words = mem.bytes(header + 64, 32);
+        let words = published(header + 64, 32).bytes(mem);
         let word = |n: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&words[n * 8..n * 8 + 8]);
@@ -151,15 +187,15 @@ impl<M: Memory> HashMap<M> {
         let share = share(header, u64::from(worker.me() - 1));
         // The place may have been used from another host since this one read it.
         if !M::COHERENT && !mutant::is(Mutant::CountNotDropped) {
-            mem.fetch_line(share + 64);
+            word_line(share + 64).fetch(mem);
         }
         Ok(Self {
             header,
             seed: word(1),
             in_place: word(2) & FLAG_IN_PLACE != 0,
             guidelines,
-            replica: SyncWord::at(share),
-            count: OwnedWord::at(share + 64),
+            replica: sync_word(share),
+            count: owned_word(share + 64),
             cached: Cell::new(0),
             cached_level: Cell::new(Level::new(0, 0)),
             has_replaced: Cell::new(false),
@@ -186,12 +222,12 @@ impl<M: Memory> HashMap<M> {
     }
 
     fn root(&self) -> SyncWord {
-        SyncWord::at(self.header)
+        sync_word(self.header)
     }
 
     /// The order of the first level; no level has a lower one.
     fn floor(&self) -> SyncWord {
-        SyncWord::at(self.header + 8)
+        sync_word(self.header + 8)
     }
 
     /// A key's hash, which determines its group; see [`level::Level::group_of`].
@@ -264,7 +300,7 @@ impl<M: Memory> HashMap<M> {
     pub fn len(&self) -> u64 {
         let workers = u64::from(self.worker.pod().workers_high());
         let sum = (0..workers)
-            .map(|worker| OwnedWord::at(share(self.header, worker) + 64).peek_speculative(self.worker.mem()))
+            .map(|worker| owned_word(share(self.header, worker) + 64).peek_speculative(self.worker.mem()))
             .fold(0u64, u64::wrapping_add);
         // Writes in flight may be seen in any order, or not be written back.
         if sum > i64::MAX as u64 { 0 } else { sum }
@@ -297,7 +333,7 @@ impl<M: Memory> HashMap<M> {
         let quickly = self.worker.briefly(|| {
             let (mem, at) = (self.worker.mem(), self.likely_object(hash)?);
             // PAIRS WITH: index::hash::update::overwrite_likely, index::hash::update::overwrite
-            (mem.read_word(at) == key).then(|| mem.load(at + 8))
+            (published(at, 8).read_word(mem) == key).then(|| sync_word(at + 8).load(mem))
         });
         match quickly {
             Some(value) => Ok(Some(value)),
@@ -336,7 +372,7 @@ fn share(header: u64, worker: u64) -> u64 {
 fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> Result<Level> {
     let mem = worker.mem();
     let cached = if speculate {
-        mem.load_speculative(level.next().offset())
+        level.next().load_speculative(mem)
     } else {
         0
     };
@@ -345,7 +381,7 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
     } else {
         // The whole line, for the writes that follow: they look into the cache for whether the level moves.
         // PAIRS WITH: pod::commit::publish::publish_auxiliary
-        mem.fetch_line(level.next().offset())[0]
+        word_line(level.next().offset()).fetch(mem)[0]
     };
     Level::decode(worker, next)?
         .ok_or_else(|| Error::corrupt("a level that moves nowhere, seen", level.offset))
@@ -409,12 +445,12 @@ fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> 
     let len = HEADER_BYTES + workers * SHARE_BYTES;
     let header = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
-    mem.zero(header, len);
+    unpublished(header, len).zero(mem);
     let id = worker.pod().superblock().id;
     let seed = xxhash_rust::xxh3::xxh3_64_with_seed(&header.to_le_bytes(), id);
     let flags = if guidelines.out_of_place { 0 } else { FLAG_IN_PLACE };
     for (n, value) in [MAGIC, seed, flags, workers].into_iter().enumerate() {
-        mem.write_word(header + 64 + 8 * n as u64, value);
+        unpublished(header + 64 + 8 * n as u64, 8).write_word(mem, value);
     }
     mem.write_back(header, len);
     Ok(header)

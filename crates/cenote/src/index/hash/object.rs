@@ -10,7 +10,22 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, read_once};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::memory::{Published, Unpublished};
 use crate::pod::alloc::slab::check_fits;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of an object, which lies in a block of its size, as was checked when its slot was read.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of an object, which lies in a block of its size, as was checked when its slot was read.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 1 << 16;
@@ -44,17 +59,17 @@ pub(super) fn word(bytes: &[u8]) -> u64 {
 #[inline]
 pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     if is_small(key, value) {
-        mem.write_word(at, word(key));
-        mem.write_word(at + 8, word(value));
+        unpublished(at, 8).write_word(mem, word(key));
+        unpublished(at + 8, 8).write_word(mem, word(value));
         if !M::COHERENT && !mutant::is(Mutant::ObjectNotWrittenBack) {
             mem.write_back(at, 16);
         }
         return;
     }
-    mem.write_word(at, key.len() as u64);
-    mem.write_word(at + 8, value.len() as u64);
-    mem.write(at + HEADER, key);
-    mem.write(at + HEADER + key.len() as u64, value);
+    unpublished(at, 8).write_word(mem, key.len() as u64);
+    unpublished(at + 8, 8).write_word(mem, value.len() as u64);
+    unpublished(at + HEADER, key.len() as u64).write(mem, key);
+    unpublished(at + HEADER + key.len() as u64, value.len() as u64).write(mem, value);
     if !M::COHERENT {
         let is_part = mutant::is(Mutant::ObjectPartlyWrittenBack);
         mem.write_back(at, if is_part { 8 } else { size(key, value) });
@@ -76,7 +91,7 @@ pub fn key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
     if slot.is_small() {
         worker.check("a map's object", slot.offset(), 16)?;
         // The value may be overwritten meanwhile: no slice may cover it.
-        return Ok(worker.mem().bytes(slot.offset(), 8));
+        return Ok(published(slot.offset(), 8).bytes(worker.mem()));
     }
     Ok(read_long(worker, slot)?.key)
 }
@@ -92,7 +107,7 @@ pub fn key_alone<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
 /// The key of the object at an offset, which must not be small.
 pub fn key_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<&[u8]> {
     let (key_len, _) = lens(worker, at)?;
-    Ok(worker.mem().bytes(at + HEADER, key_len))
+    Ok(published(at + HEADER, key_len).bytes(worker.mem()))
 }
 
 /// The pair of a slot's object that is not small.
@@ -105,7 +120,7 @@ pub fn read_long<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<Pair<'_>> 
 #[inline]
 pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
     let (key_len, len) = lens(worker, at)?;
-    let bytes = worker.mem().bytes(at, len);
+    let bytes = published(at, len).bytes(worker.mem());
     let (key, value) = bytes[HEADER as usize..].split_at(key_len as usize);
     Ok(Pair { key, value })
 }
@@ -114,7 +129,7 @@ pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
 #[inline(always)]
 fn lens<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {
     worker.check("a map's object", at, HEADER)?;
-    let header = worker.mem().bytes(at, HEADER);
+    let header = published(at, HEADER).bytes(worker.mem());
     let (key_len, value_len) = (read_once(header, 0), read_once(header, 8));
     if key_len > KEY_MAX as u64 {
         return Err(Error::corrupt("a key's length", at));
@@ -136,13 +151,13 @@ pub fn check_lengths<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
 #[inline(always)]
 pub fn small_key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Option<[u8; 8]> {
     let is_there = slot.is_small() && worker.is_committed(slot.offset(), 16);
-    is_there.then(|| worker.mem().read_word(slot.offset()).to_le_bytes())
+    is_there.then(|| published(slot.offset(), 8).read_word(worker.mem()).to_le_bytes())
 }
 
 /// Whether the small object at a committed offset has `key`.
 #[inline(always)]
 pub fn has_small_key<M: Memory>(mem: &M, at: u64, key: &[u8]) -> bool {
-    <[u8; 8]>::try_from(key).is_ok_and(|key| mem.read_word(at) == u64::from_le_bytes(key))
+    <[u8; 8]>::try_from(key).is_ok_and(|key| published(at, 8).read_word(mem) == u64::from_le_bytes(key))
 }
 
 /// Whether a slot is bound to `key`.
