@@ -81,7 +81,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let client = world.processes[process as usize].client.clone()?;
         let thread = world.current as usize;
         world.threads[thread].exchanging = Some(at);
-        let answer = client.execute(&self.direct(), at, wish, || ());
+        // SAFETY: the caller's promise.
+        let answer = unsafe { client.execute(&self.direct(), at, wish, || ()) };
         self.world().threads[thread].exchanging = None;
         answer
     }
@@ -416,7 +417,8 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
 
     unsafe fn swap(&self, at: u64, value: u64) -> u64 {
         if self.is_delegated() {
-            return swap_by_exchanges(self, at, value);
+            // SAFETY: the caller's promise.
+            return unsafe { swap_by_exchanges(self, at, value) };
         }
         self.sync(Op::word(Kind::FetchModify, at, value), |_| Some(value))
     }
@@ -502,7 +504,8 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     unsafe fn owned_store_lazily(&self, at: u64, value: u64) {
-        self.owned_store(at, value);
+        // SAFETY: the caller's promise.
+        unsafe { self.owned_store(at, value) };
         self.world().is_lazy(at);
     }
 
@@ -544,7 +547,8 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     unsafe fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
         let world = self.world();
         if world.clock.is_none() {
-            return self.bytes(at, len);
+            // SAFETY: the caller's promise.
+            return unsafe { self.bytes(at, len) };
         }
         world.drain_extent(at, len);
         world.machine.show(self.host, at, len);
@@ -564,7 +568,8 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     unsafe fn copy_out(&self, at: u64, to: &mut [u8]) {
-        to.copy_from_slice(self.bytes(at, to.len() as u64));
+        // SAFETY: the caller's promise.
+        to.copy_from_slice(unsafe { self.bytes(at, to.len() as u64) });
     }
 
     unsafe fn write(&self, at: u64, data: &[u8]) {
@@ -586,7 +591,8 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         let mut from = at;
         while from < at + len {
             let piece = (at + len - from).min(4096);
-            self.write(from, &zeroes[..piece as usize]);
+            // SAFETY: the caller's promise.
+            unsafe { self.write(from, &zeroes[..piece as usize]) };
             from += piece;
         }
     }

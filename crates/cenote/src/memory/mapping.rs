@@ -15,11 +15,12 @@ use super::backing::{Backing, Device};
 use super::file_size::{NoSignal, is_beyond_limit};
 use super::flush::Flusher;
 use super::mapped::{self, Entry};
+use super::once::copy_atomically;
 use super::opening::Distrust;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `MADV_COLLAPSE`, since Linux 6.1.
 const MADV_COLLAPSE: libc::c_int = 25;
@@ -514,27 +515,11 @@ impl View {
         unsafe { std::slice::from_raw_parts(pointer, len as usize) }
     }
 
-    /// Copies bytes that others may change meanwhile: whole words where they are whole, else byte by byte, each by an atomic load.
+    /// Copies bytes that others may change meanwhile.
     pub(super) fn copy_out(&self, at: u64, to: &mut [u8]) {
         let from = self.pointer(at, to.len() as u64);
-        let ahead = from.align_offset(8).min(to.len());
-        let (head, rest) = to.split_at_mut(ahead);
-        let mut words = rest.chunks_exact_mut(8);
-        let copy_bytes = |from: *mut u8, to: &mut [u8]| {
-            for (n, byte) in to.iter_mut().enumerate() {
-                // SAFETY: within the bounds that were checked above; only loaded.
-                *byte = unsafe { AtomicU8::from_ptr(from.add(n)) }.load(Ordering::Relaxed);
-            }
-        };
-        copy_bytes(from, head);
-        let mut from = from.wrapping_add(ahead);
-        for word in &mut words {
-            // SAFETY: eight bytes within the bounds that were checked above, aligned by `ahead`; only loaded.
-            let value = unsafe { AtomicU64::from_ptr(from.cast()) }.load(Ordering::Relaxed);
-            word.copy_from_slice(&value.to_ne_bytes());
-            from = from.wrapping_add(8);
-        }
-        copy_bytes(from, words.into_remainder());
+        // SAFETY: in bounds, as was just checked.
+        unsafe { copy_atomically(from, to) }
     }
 
     /// # Safety

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use super::options::Options;
 use super::pool::{HEAD_BYTES, format, io_error, parameters, superblock, superblock_of};
 use crate::error::{Error, Result};
-use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory};
 use crate::memory::Unpublished;
+use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory};
 use crate::pod::format::geometry::{FRAME, Geometry, MAX_FRAMES, Parameters};
 
 /// Unpublished bytes.

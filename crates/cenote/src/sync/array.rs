@@ -15,10 +15,10 @@ use super::object::{Form, Object, bytes, write_header};
 use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
+use crate::memory::{Published, Unpublished};
 use crate::pod::alloc::slab::check_fits;
 use crate::pod::format::slots::{SLOTS, Slot};
 use crate::pod::names::directory::{self, KIND_LOCKS, Named};
-use crate::memory::{Published, Unpublished};
 use crate::pod::{Worker, alloc::heap};
 
 /// Protected data.
@@ -99,7 +99,10 @@ impl Array {
         }
         worker.check("an array of locks", base, LINE)?;
         let mem = worker.mem();
-        let (form, count) = (Form::decode(published(base + 8, 8).read_word(mem)), published(base + 16, 8).read_word(mem));
+        let (form, count) = (
+            Form::decode(published(base + 8, 8).read_word(mem)),
+            published(base + 16, 8).read_word(mem),
+        );
         let is_count = (1..=u64::from(LOCKS_MAX)).contains(&count);
         let (MAGIC, Some(form), true) = (published(base, 8).read_word(mem), form, is_count) else {
             return Err(Error::corrupt("the header of an array of locks", base));

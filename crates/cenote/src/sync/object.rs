@@ -15,10 +15,10 @@
 use super::removal::ready;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
-use crate::memory::{Published, Unpublished};
 use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
 
 /// A sync word.

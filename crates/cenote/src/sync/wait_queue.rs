@@ -31,13 +31,13 @@ use super::recovery::recover_end;
 use super::sleep::{death_slot_of, sleep};
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
-use crate::memory::WordLine;
 use crate::pod::names::rename::COUNT_AT;
 
 /// A line of words.

@@ -15,9 +15,9 @@ use std::rc::Rc;
 use crate::error::{Error, Result};
 use crate::index::of_kind;
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
-use crate::memory::{Published, Unpublished};
 use crate::pod::names::directory::{self, KIND_BASELINE};
 
 /// A sync word.
@@ -65,7 +65,10 @@ impl<M: Memory> Arena<M> {
         let base = of_kind(named, KIND_BASELINE)?;
         worker.check("a baseline's header", base, HEADER_BYTES)?;
         let mem = worker.mem();
-        let (found, len) = (published(base, 8).read_word(mem), published(base + 8, 8).read_word(mem));
+        let (found, len) = (
+            published(base, 8).read_word(mem),
+            published(base + 8, 8).read_word(mem),
+        );
         if found != magic {
             return Err(Error::corrupt("a baseline's header", base));
         }

@@ -8,8 +8,8 @@
 //!
 //! On coherent memory dropping and writing back do nothing.
 
-use crate::memory::OwnedWord;
 use crate::memory::Memory;
+use crate::memory::OwnedWord;
 
 /// An owned word.
 #[inline(always)]

@@ -8,8 +8,8 @@ use super::level::home_of;
 use super::slot::{Slot, fingerprint};
 use super::{Bytes, HashMap};
 use crate::error::Result;
-use crate::memory::{SyncWord, WordLine};
 use crate::memory::Memory;
+use crate::memory::{SyncWord, WordLine};
 
 /// A sync word.
 #[inline(always)]

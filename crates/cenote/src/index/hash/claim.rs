@@ -28,10 +28,10 @@ use super::probe::{CHAIN_MAX, check_line};
 use super::slot::{Slot, fingerprint};
 use super::{HashMap, object};
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::{Change, is_removal_over, publish_claimed};
-use crate::memory::WordLine;
 use crate::pod::format::record::operation;
 
 /// A sync word.

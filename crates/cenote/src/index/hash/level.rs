@@ -25,8 +25,8 @@
 
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::pod::Worker;
 use crate::memory::{Published, Unpublished};
+use crate::pod::Worker;
 use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
 
 /// A sync word.

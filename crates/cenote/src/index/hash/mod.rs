@@ -36,12 +36,12 @@ use level::Level;
 use super::of_kind;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::memory::{Published, Unpublished, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_HASH};
 use crate::pod::{Pin, Worker};
 pub use object::KEY_MAX;
-use crate::memory::{Published, Unpublished, WordLine};
 pub use update::{Put, Replace};
 
 /// A sync word.

@@ -8,9 +8,9 @@
 use super::slot::Slot;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, read_once};
+use crate::memory::{Published, Unpublished};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::memory::{Published, Unpublished};
 use crate::pod::alloc::slab::check_fits;
 
 /// Protected data.

@@ -31,6 +31,7 @@ use super::probe::{CHAIN_MAX, Probe, check_line};
 use super::slot::Slot;
 use super::{HashMap, next_level, object, share};
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
@@ -45,7 +46,6 @@ use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock;
 use crate::pod::reclaim::retire;
-use crate::memory::WordLine;
 use crate::pod::reclaim::room::with_room;
 
 /// A sync word.
@@ -327,8 +327,7 @@ impl<M: Memory> HashMap<M> {
         }
         let mut frozen = Vec::with_capacity(32);
         if mutant::is(Mutant::DoneBeforeMoved) {
-            sync_word(level.done(chunk).0).fetch_or(self.worker
-                .mem(), level.done(chunk).1);
+            sync_word(level.done(chunk).0).fetch_or(self.worker.mem(), level.done(chunk).1);
         }
         for group in groups {
             self.move_group(level, next, group, &mut frozen)?;

@@ -13,6 +13,7 @@ use super::probe::Probe;
 use super::slot::Slot;
 use super::{HashMap, KEY_MAX};
 use crate::error::{Error, Result};
+use crate::memory::Unpublished;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
@@ -20,7 +21,6 @@ use crate::pod::commit::publish::{Change, publish, publish_auxiliary};
 use crate::pod::format::record::operation;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::reclaim::collect;
-use crate::memory::Unpublished;
 use crate::pod::reclaim::room::Room;
 
 /// A sync word.

@@ -3,9 +3,9 @@
 use super::key::head_of;
 use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, second_at, stride};
 use crate::error::{Error, Result};
+use crate::memory::Unpublished;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
-use crate::memory::Unpublished;
 use crate::pod::format::class;
 
 /// Unpublished bytes.

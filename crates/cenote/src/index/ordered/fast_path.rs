@@ -89,7 +89,12 @@ impl<M: Memory> OrderedMap<M> {
     #[inline(always)]
     pub(super) fn lines_at<const BYTES: usize>(&self, at: u64) -> Option<&[u8; BYTES]> {
         let is_there = at & (LINE - 1) == 0 && self.worker.is_committed(at, BYTES as u64);
-        is_there.then(|| published(at, BYTES as u64).bytes(self.worker.mem()).try_into().ok())?
+        is_there.then(|| {
+            published(at, BYTES as u64)
+                .bytes(self.worker.mem())
+                .try_into()
+                .ok()
+        })?
     }
 
     /// The leaf below which the key of a head belongs, unopened, if the fast path leads there. `is_head` says that the key

@@ -41,8 +41,8 @@ use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_ORDERED};
 
-pub use key::KEY_MAX;
 use crate::memory::{Published, Unpublished, WordLine};
+pub use key::KEY_MAX;
 pub use page::{INNER_MAX, LEAF_MAX};
 
 /// A sync word.

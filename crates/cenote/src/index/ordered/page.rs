@@ -23,8 +23,8 @@ use std::hint::select_unpredictable;
 use super::key::{Target, compare, head_of};
 use crate::error::{Error, Result};
 use crate::index::hash::object::{self, Pair};
-use crate::memory::{LINE, Memory, read_once};
 use crate::memory::Published;
+use crate::memory::{LINE, Memory, read_once};
 use crate::pod::Worker;
 
 /// Protected data.

@@ -17,8 +17,8 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::format::geometry::Geometry;
 use crate::memory::SyncWord;
+use crate::pod::format::geometry::Geometry;
 use crate::pod::lock::redo::Transaction;
 
 /// A sync word.

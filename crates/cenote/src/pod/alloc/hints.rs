@@ -25,6 +25,5 @@ pub(crate) fn set_hint<M: Memory>(worker: &Worker<M>, frame: u64) {
 
 pub(crate) fn clear_hint<M: Memory>(worker: &Worker<M>, frame: u64) {
     // NO PAIR: hint
-    sync_word(hint_word(worker, frame)).fetch_and(worker
-        .mem(), !(1 << (frame % 64)));
+    sync_word(hint_word(worker, frame)).fetch_and(worker.mem(), !(1 << (frame % 64)));
 }

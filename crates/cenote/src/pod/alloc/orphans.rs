@@ -11,6 +11,7 @@ use super::hints::{clear_hint, set_hint};
 use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use crate::error::Result;
 use crate::memory::Memory;
+use crate::memory::{OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::block::Block;
@@ -18,7 +19,6 @@ use crate::pod::format::class::{Class, TABLE};
 use crate::pod::format::geometry::FRAME_SHIFT;
 use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::memory::{OwnedWord, SyncWord};
 use crate::pod::instance::worker::{Pin, Worker};
 
 /// A sync word.
@@ -67,7 +67,9 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
         // Frees that came while the block was owned set no hint.
         let base = worker.geometry().frame_offset(frame);
         // PAIRS WITH: pod::alloc::slab::CellAt::change
-        if (0..TABLE[class].words()).any(|word| free_lanes(sync_word(base + 8 * u64::from(word)).load(mem)) != 0) {
+        if (0..TABLE[class].words())
+            .any(|word| free_lanes(sync_word(base + 8 * u64::from(word)).load(mem)) != 0)
+        {
             set_hint(worker, frame);
         }
     }

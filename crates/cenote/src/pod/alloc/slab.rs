@@ -14,11 +14,11 @@
 
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Unpublished, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{Class, TABLE, block_start};
 use crate::pod::format::geometry::FRAME;
-use crate::memory::{Unpublished, WordLine};
 use crate::pod::instance::worker::Worker;
 
 /// A sync word.

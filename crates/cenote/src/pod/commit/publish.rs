@@ -28,6 +28,7 @@
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
 
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, discard_auxiliary, link_auxiliary};
@@ -37,7 +38,6 @@ use crate::pod::format::actor::Actor;
 use crate::pod::format::record::{PUBLISHED, WorkerRecord, operation};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
-use crate::memory::WordLine;
 use crate::pod::reclaim::retire;
 
 /// An owned word.

@@ -35,6 +35,7 @@ use layout::{Layout, MAGIC};
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::host::HostInstance;
@@ -42,7 +43,6 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock::{self, Held};
-use crate::memory::{Published, Unpublished};
 use crate::pod::names::directory::{self, KIND_GROUP};
 
 /// Protected data.
@@ -146,7 +146,11 @@ impl Group {
     pub fn at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Self> {
         worker.check("a group", at, GROUP_BYTES)?;
         let mem = worker.mem();
-        let (magic, members, events) = (published(at, 8).read_word(mem), published(at + 8, 8).read_word(mem), published(at + 16, 8).read_word(mem));
+        let (magic, members, events) = (
+            published(at, 8).read_word(mem),
+            published(at + 8, 8).read_word(mem),
+            published(at + 16, 8).read_word(mem),
+        );
         let is_sized = (1..=MEMBERS_MAX).contains(&members) && (EVENTS_A_JOIN..=EVENTS_MAX).contains(&events);
         if !at.is_multiple_of(64) || magic != MAGIC || !is_sized {
             return Err(Error::corrupt("a group's header", at));

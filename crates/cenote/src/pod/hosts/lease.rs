@@ -171,6 +171,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::memory::SyncWord;
     use crate::pod::format::geometry::Parameters;
     use crate::pod::format::host::HostPhase;
 

@@ -11,10 +11,10 @@ use super::process::Pod;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::memory::SyncWord;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::ALONE;
 use crate::pod::format::host;
-use crate::memory::SyncWord;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 
 /// A sync word.

@@ -10,9 +10,9 @@
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
+use crate::memory::{SyncWord, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::record::{REDO_ENTRIES, WorkerRecord};
-use crate::memory::{SyncWord, WordLine};
 use crate::pod::instance::crash::{Point, crash_point};
 
 /// A sync word.

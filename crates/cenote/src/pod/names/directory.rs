@@ -11,6 +11,7 @@
 use super::rename::{self, is_named};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::publish_auxiliary;
 use crate::pod::format::geometry::ENTRY_BYTES;
@@ -18,7 +19,6 @@ use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::Point;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
-use crate::memory::{Published, Unpublished, WordLine};
 use crate::pod::reclaim::room::with_room;
 
 /// A sync word.

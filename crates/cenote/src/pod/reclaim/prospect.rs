@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use super::retire::pending_while;
 use crate::error::Result;
 use crate::memory::Memory;
+use crate::memory::OwnedWord;
 use crate::pod::alloc::slab::{Location, count_of, free_lanes, locate, table_word};
 use crate::pod::format::block::{Block, ExtentState};
 use crate::pod::format::chunk::{CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, entry};
 use crate::pod::format::class::{CLASSES, Class, SLAB_MAX, TABLE, class_for};
 use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::WorkerRecord;
-use crate::memory::OwnedWord;
 use crate::pod::instance::worker::Worker;
 
 /// An owned word.

@@ -23,6 +23,7 @@
 //! [`crate::pod::instance::recycle`], which takes them for new ones.
 
 use crate::error::{Error, Result};
+use crate::memory::Unpublished;
 use crate::memory::{LINE, Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, link_auxiliary};
@@ -37,7 +38,6 @@ use crate::pod::format::class::TABLE;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{OWNED_LINK, WorkerRecord};
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::memory::Unpublished;
 use crate::pod::instance::worker::Worker;
 
 /// Unpublished bytes.

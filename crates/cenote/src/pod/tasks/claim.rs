@@ -17,10 +17,10 @@
 use super::TaskList;
 use super::layout::Phase;
 use crate::error::Result;
+use crate::memory::WordLine;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::memory::WordLine;
 use crate::pod::lock::is_gone;
 
 /// A line of words.
@@ -273,9 +273,7 @@ impl<M: Memory> TaskList<M> {
         let mut task = tasks.start;
         while task < tasks.end {
             let count = self.left_of_line(task).min(tasks.end - task);
-            let line = word_line(self.layout.slot(task).offset() & !63).fetch(self
-                .worker
-                .mem());
+            let line = word_line(self.layout.slot(task).offset() & !63).fetch(self.worker.mem());
             let first = self.layout.slot(task).offset() / 8 % 8;
             left += (first..first + count).filter(|n| line[*n as usize] == 0).count() as u64;
             task += count;

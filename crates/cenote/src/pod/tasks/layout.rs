@@ -15,10 +15,10 @@ use std::ops::Range;
 use super::Plan;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::geometry::FRAME;
-use crate::memory::{Published, Unpublished};
 use crate::pod::instance::worker::Worker;
 
 /// A sync word.
@@ -134,7 +134,8 @@ impl Layout {
         if !header.is_multiple_of(LINE) || published(header, 8).read_word(mem) != MAGIC {
             return Err(corrupt());
         }
-        let [count, chunk, shares, tasks] = [8, 16, 24, 32].map(|at| published(header + at, 8).read_word(mem));
+        let [count, chunk, shares, tasks] =
+            [8, 16, 24, 32].map(|at| published(header + at, 8).read_word(mem));
         let is_sound = (1..=PHASES_MAX).contains(&count)
             && (1..=u64::from(CHUNK_MAX)).contains(&chunk)
             && shares == u64::from(worker.geometry().parameters.workers);

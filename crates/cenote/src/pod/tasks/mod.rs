@@ -33,11 +33,11 @@ use crate::mutant::{self, Mutant};
 use crate::pod::instance::worker::Worker;
 use crate::pod::names::directory::{self, KIND_TASKS};
 
+use crate::memory::WordLine;
 pub use audit::Audited;
 pub use claim::Next;
 use layout::Layout;
 pub use layout::{CHUNK_MAX, PHASES_MAX, TASKS_MAX};
-use crate::memory::WordLine;
 pub use result::{Committed, Outcome};
 
 /// A line of words.

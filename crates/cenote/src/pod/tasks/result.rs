@@ -13,6 +13,7 @@ use std::ops::Deref;
 use super::TaskList;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::memory::{Published, Unpublished};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::commit::publish::{Change, publish};
@@ -20,7 +21,6 @@ use crate::pod::format::record::operation;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Pin;
 use crate::pod::reclaim::collect;
-use crate::memory::{Published, Unpublished};
 use crate::pod::reclaim::room::with_room;
 
 /// Protected data.

@@ -18,8 +18,8 @@
 //! crash leaves of a new child at most a byte whose place is still free.
 
 use crate::index::baseline::{content, version};
-use crate::memory::{OwnedWord, Unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{OwnedWord, Unpublished};
 
 /// A sync word.
 #[inline(always)]

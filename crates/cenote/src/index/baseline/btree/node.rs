@@ -18,8 +18,8 @@
 //! overwritten may find an old child or none.
 
 use crate::index::baseline::{content, version};
-use crate::memory::{OwnedWord, Unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{OwnedWord, Unpublished};
 
 /// A sync word.
 #[inline(always)]

@@ -20,8 +20,8 @@
 //! As a removed leaf does not come back, a value and a 1 that were read one after the other belong together.
 
 use super::bits;
-use crate::memory::{Published, Unpublished, WordLine};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished, WordLine};
 
 /// A sync word.
 #[inline(always)]

@@ -28,8 +28,8 @@
 use super::permutation::{CAPACITY, Permutation};
 use crate::error::{Error, Result};
 use crate::index::baseline::{content, version};
-use crate::memory::{OwnedWord, WordLine};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{OwnedWord, WordLine};
 
 /// A sync word.
 #[inline(always)]

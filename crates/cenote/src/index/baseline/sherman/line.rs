@@ -9,8 +9,8 @@
 //! it: an entry is there if both masks say so. That undoes the insertion of an entry, and completes its removal. A value
 //! that was changed in place is one word, the old one or the new one.
 
-use crate::memory::{OwnedWord, WordLine};
 use crate::memory::{LINE, Memory};
+use crate::memory::{OwnedWord, WordLine};
 
 /// An owned word.
 #[inline(always)]

@@ -39,9 +39,9 @@ use super::once::built_once;
 use crate::error::{Error, Result};
 use crate::index::hash::{Guidelines, Put};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
 use host::Host;
-use crate::memory::{Published, Unpublished};
 use write::{Change, Changed};
 
 /// Protected data.
