@@ -307,12 +307,17 @@ impl Published {
     }
 
     /// A copy of the bytes, of which no reference is made: it may be torn if somebody changes them meanwhile, and that is all.
-    #[inline]
     pub fn copied<M: Memory>(self, mem: &M) -> Vec<u8> {
         let mut copy = vec![0; self.len as usize];
-        // SAFETY: whoever made the cell promised it.
-        unsafe { mem.copy_out(self.offset, &mut copy) };
+        self.copy_to(mem, &mut copy);
         copy
+    }
+
+    /// The same, to where there is room for all of them and no more.
+    pub fn copy_to<M: Memory>(self, mem: &M, to: &mut [u8]) {
+        assert_eq!(to.len() as u64, self.len, "a copy of another length");
+        // SAFETY: whoever made the cell promised it of the whole range.
+        unsafe { mem.copy_out(self.offset, to) }
     }
 }
 

@@ -220,7 +220,7 @@ impl Level {
 pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
     worker.check("a level", offset, FRAME)?;
     let mut word = [0; 8];
-    word.copy_from_slice(published(offset, 8).bytes(worker.mem()));
+    published(offset, 8).copy_to(worker.mem(), &mut word);
     read_at(worker, offset, u64::from_le_bytes(word))
 }
 

@@ -175,7 +175,8 @@ impl<M: Memory> HashMap<M> {
         let workers = u64::from(worker.geometry().parameters.workers);
         worker.check("a map's header", header, HEADER_BYTES + workers * SHARE_BYTES)?;
         let mem = worker.mem();
-        let words = published(header + 64, 32).bytes(mem);
+        let mut words = [0; 32];
+        published(header + 64, 32).copy_to(mem, &mut words);
         let word = |n: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&words[n * 8..n * 8 + 8]);
@@ -326,6 +327,18 @@ impl<M: Memory> HashMap<M> {
         Ok(found.map(|bytes| Value::new(bytes, pin)))
     }
 
+    /// A copy of the value of a key, made by atomic loads: no reference to its bytes exists. For who does not trust all that may write to the pool:
+    /// if one of them changes the value meanwhile, the copy is torn, and nothing else happens. Keys are compared in place.
+    ///
+    /// Cost: that of [`HashMap::get`] without its fast path, and the copy.
+    pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _pin = self.worker.pin()?;
+        match self.slot_of(self.hash(key), key)? {
+            Some(slot) => self.copy_of(slot).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// A copy of the value of an 8-byte key, if it has 8 bytes. See [`HashMap::get`].
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
@@ -407,7 +420,11 @@ impl Bytes<'_> {
     }
 }
 
-/// A value that was found. It holds a pin: while it lives, what it refers to is not reused, and neither is anything that
+/// A value that was found, in place. Processes that use the pool as they should never change its bytes while this lives. One that is hostile or
+/// faulty may, and then reading them is undefined behaviour; who does not trust all that may write to the pool uses [`HashMap::get_copied`] or a
+/// [`Reader`](crate::Reader).
+///
+/// It holds a pin: while it lives, what it refers to is not reused, and neither is anything that
 /// was retired after it was made. So do not keep it for long.
 pub struct Value<'m, M: Memory> {
     bytes: Bytes<'m>,

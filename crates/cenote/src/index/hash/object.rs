@@ -125,6 +125,14 @@ pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
     Ok(Pair { key, value })
 }
 
+/// A copy of the value of a slot's object that is not small; no reference to it is made.
+pub fn copy_value<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<Vec<u8>> {
+    let at = slot.offset();
+    let (key_len, len) = lens(worker, at)?;
+    let value_at = HEADER + key_len;
+    Ok(published(at + value_at, len - value_at).copied(worker.mem()))
+}
+
 /// The lengths of the key and of the whole object at an offset, which must not be small.
 #[inline(always)]
 fn lens<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {

@@ -151,12 +151,20 @@ impl<M: Memory> HashMap<M> {
     #[cold]
     #[inline(never)]
     pub(super) fn lookup(&self, hash: u64, key: &[u8]) -> Result<Option<Bytes<'_>>> {
+        match self.slot_of(hash, key)? {
+            Some(slot) => self.value_of(slot).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The slot that binds a key, whatever level it is in. The worker is pinned.
+    pub(super) fn slot_of(&self, hash: u64, key: &[u8]) -> Result<Option<Slot>> {
         let Some(mut level) = self.oldest()? else {
             return Ok(None);
         };
         for _ in 0..LEVELS_MAX {
             match self.probe(&level, hash, key)? {
-                Probe::Bound(_, slot) => return self.value_of(slot).map(Some),
+                Probe::Bound(_, slot) => return Ok(Some(slot)),
                 Probe::Vacant(_) | Probe::VacantInChain(_) | Probe::Full(_) => return Ok(None),
                 Probe::Moved => level = next_level(&self.worker, &level, self.guidelines.speculate)?,
             }
@@ -270,6 +278,19 @@ impl<M: Memory> HashMap<M> {
             return Ok(self.value_at(slot.offset()));
         }
         Ok(Bytes::Shared(object::read_long(&self.worker, slot)?.value))
+    }
+
+    /// A copy of the value that a slot binds; no reference to its bytes is made.
+    pub(super) fn copy_of(&self, slot: Slot) -> Result<Vec<u8>> {
+        if slot.is_small() {
+            self.worker.check("a map's object", slot.offset(), 16)?;
+            let mem = self.worker.mem();
+            return Ok(match self.is_in_place() {
+                true => self.value_at(slot.offset()).as_bytes().to_vec(),
+                false => published(slot.offset() + 8, 8).copied(mem),
+            });
+        }
+        object::copy_value(&self.worker, slot)
     }
 }
 

@@ -93,7 +93,7 @@ fn name_area<M: Memory>(
 ) -> Option<[u8; (ENTRY_BYTES - NAME_AT) as usize]> {
     let mut area = [0; (ENTRY_BYTES - NAME_AT) as usize];
     if mutant::is(Mutant::NameCached) {
-        area.copy_from_slice(published(at + NAME_AT, ENTRY_BYTES - NAME_AT).bytes(mem));
+        published(at + NAME_AT, ENTRY_BYTES - NAME_AT).copy_to(mem, &mut area);
         return is_still().then_some(area);
     }
     let mut needed = 8;
@@ -327,7 +327,7 @@ pub(in crate::pod) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
 
 pub(in crate::pod) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
     unpublished(at + NAME_AT, 8).write_word(mem, name.len() as u64);
-    unpublished(at + NAME_AT + 8, name.as_bytes().len() as u64).write(mem, name.as_bytes());
+    unpublished(at + NAME_AT + 8, name.len() as u64).write(mem, name.as_bytes());
     // Complete before the entry is published, together with the object that it names.
     mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
 }
