@@ -5,10 +5,17 @@
 
 use std::rc::Rc;
 
-use cenote::memory::Memory;
+use cenote::memory::SyncWord;
 use cenote_sim::exec::{Context, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
 
 /// Where the counter is.
 const AT: u64 = 0;
@@ -18,12 +25,12 @@ const TIMES: u64 = 5;
 const HOSTS: u32 = 3;
 
 fn right(memory: &SimMemory<false>) {
-    memory.fetch_add(AT, 1);
+    sync_word(AT).fetch_add(memory, 1);
 }
 
 fn wrong(memory: &SimMemory<false>) {
-    let before = memory.load(AT);
-    memory.store(AT, before + 1);
+    let before = sync_word(AT).load(memory);
+    sync_word(AT).store(memory, before + 1);
 }
 
 /// What the counter holds at the end of a seed's run.
@@ -55,9 +62,9 @@ fn count(seed: u64, increment: fn(&SimMemory<false>)) -> u64 {
     run::<false>(
         &settings,
         Box::new(RandomWalk::new(seed)),
-        Box::new(|context: Context<false>| context.memory().store(AT, 0)),
+        Box::new(|context: Context<false>| sync_word(AT).store(&context.memory(), 0)),
         Rc::new(move |context: Context<false>| (0..TIMES).for_each(|_| increment(&context.memory()))),
-        Box::new(move |context: Context<false>| at_end.set(context.memory().load(AT))),
+        Box::new(move |context: Context<false>| at_end.set(sync_word(AT).load(&context.memory()))),
     );
     seen.get()
 }

@@ -4,10 +4,39 @@
 use std::rc::Rc;
 
 use cenote::memory::Memory;
+use cenote::memory::{Published, SyncWord, Unpublished, WordLine};
 use cenote_sim::exec::{Context, Ended, Settings, SimMemory, run};
 use cenote_sim::policy::RandomWalk;
 use cenote_sim::profile::Profile;
 use cenote_sim::reproduce::{Charted, Measured, Place, make, measure, names};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of simulated memory, which checks each access.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 fn measured(threads: u32, operation: fn(&SimMemory<false>, Place)) -> Measured {
     let profile = Profile::load("cxl-remote-wide").unwrap();
@@ -26,7 +55,7 @@ fn assert_near(found_ns: f64, paper_ns: f64) {
 #[test]
 fn sync_loads_of_one_word_take_turns() {
     let one_word = |mem: &SimMemory<false>, _: Place| {
-        mem.load(0);
+        sync_word(0).load(mem);
     };
     assert_near(measured(1, one_word).median_ns(), 300.0);
     assert_near(measured(96, one_word).median_ns(), 29_900.0);
@@ -35,7 +64,7 @@ fn sync_loads_of_one_word_take_turns() {
 #[test]
 fn sync_loads_of_different_words_share_the_bandwidth() {
     let own_word = |mem: &SimMemory<false>, place: Place| {
-        mem.load(64 * place.thread);
+        sync_word(64 * place.thread).load(mem);
     };
     assert_near(measured(1, own_word).median_ns(), 300.0);
     // Below what the links give, they share nothing.
@@ -47,7 +76,7 @@ fn sync_loads_of_different_words_share_the_bandwidth() {
 fn exchanges_of_one_word_queue() {
     // The paper does not say which words it used; see `profiles/cxl-remote.toml`.
     let one_word = |mem: &SimMemory<false>, _: Place| {
-        let _ = mem.compare_exchange(0, 0, 0);
+        let _ = sync_word(0).compare_exchange(mem, 0, 0);
     };
     assert_near(measured(1, one_word).mean_ns(), 474.0);
     assert_near(measured(64, one_word).mean_ns(), 9_000.0);
@@ -56,7 +85,7 @@ fn exchanges_of_one_word_queue() {
 #[test]
 fn exchanges_of_different_words_hardly_ever_meet() {
     let own_word = |mem: &SimMemory<false>, place: Place| {
-        let _ = mem.compare_exchange(64 * place.thread, 0, 0);
+        let _ = sync_word(64 * place.thread).compare_exchange(mem, 0, 0);
     };
     assert_near(measured(64, own_word).mean_ns(), 474.0);
 }
@@ -122,7 +151,10 @@ fn a_handoff_takes_a_transfer() {
     let time = on_coherent_hosts(2, |context, me| {
         let mem = context.memory();
         for turn in 0..TURNS {
-            while mem.compare_exchange(0, 2 * turn + me, 2 * turn + me + 1).is_err() {}
+            while sync_word(0)
+                .compare_exchange(&mem, 2 * turn + me, 2 * turn + me + 1)
+                .is_err()
+            {}
         }
     });
     let handoff = time / (2 * TURNS) as f64;
@@ -144,7 +176,7 @@ fn contended_additions_take_turns() {
     for hosts in [2, 8, 32] {
         let time = on_coherent_hosts(hosts, |context, _| {
             for _ in 0..ROUNDS {
-                context.memory().fetch_add(0, 1);
+                sync_word(0).fetch_add(&context.memory(), 1);
             }
         });
         let each = time / (u64::from(hosts) * ROUNDS) as f64;
@@ -176,7 +208,7 @@ fn contended_exchanges_take_what_others_have_measured() {
 fn own_lines_take_no_transfer() {
     let time = on_coherent_hosts(8, |context, me| {
         for _ in 0..500 {
-            context.memory().fetch_add(64 * me, 1);
+            sync_word(64 * me).fetch_add(&context.memory(), 1);
         }
     });
     assert!(time / 500.0 < 8.0, "{time} ns");
@@ -202,15 +234,15 @@ fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Ou
         let own = 4096 * u64::from(context.process());
         for round in 0..rounds {
             let other = (own + 64 * round * 7) % (1 << 20);
-            mem.load(other & !4095);
-            mem.load_speculative(other);
-            mem.load_speculative(other);
-            mem.write_word(own + 64, round);
+            sync_word(other & !4095).load(&mem);
+            sync_word(other).load_speculative(&mem);
+            sync_word(other).load_speculative(&mem);
+            unpublished(own + 64, 8).write_word(&mem, round);
             mem.write_back(own + 64, 8);
             mem.fence();
-            mem.bytes(own + 128, 100);
-            let _ = mem.compare_exchange(own, round, round + 1);
-            mem.fetch_line(other & !4095);
+            published(own + 128, 100).bytes(&mem);
+            let _ = sync_word(own).compare_exchange(&mem, round, round + 1);
+            word_line(other & !4095).fetch(&mem);
         }
     };
     let outcome = run(

@@ -19,6 +19,13 @@ use rand::prelude::*;
 
 use common::seed;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
+
 fn options() -> Options {
     Options {
         size: 1 << 20,
@@ -368,7 +375,7 @@ fn be_victim<M: Mapped, I: Subject<M>>(path: String, task: &str) {
     if task == "hold" {
         // The lock of the first node or bucket, which the first root refers to.
         let arena = Arena::open_or_create(pool.worker().unwrap(), NAME, I::MAGIC, 0).unwrap();
-        let first = SyncWord::at(arena.root(0).load(arena.worker().mem()));
+        let first = sync_word(arena.root(0).load(arena.worker().mem()));
         let seen = version::read(arena.worker(), first).unwrap();
         std::mem::forget(version::lock(arena.worker(), first, seen).unwrap());
         println!("at work");
@@ -510,11 +517,11 @@ fn damage_is_an_error<M: Mapped, I: Subject<M>>() {
                 let value = match rng.random_range(0..4) {
                     0 => rng.random(),
                     1 => first + rng.random_range(0..4_000u64) * 64,
-                    2 => worker.mem().load(at) ^ 1 << rng.random_range(8..64),
+                    2 => sync_word(at).load(worker.mem()) ^ 1 << rng.random_range(8..64),
                     // Whoever holds this lock has died.
                     _ => 1 << 48 | 1,
                 };
-                worker.mem().store(at, value);
+                sync_word(at).store(worker.mem(), value);
             }
         }
         for n in 0..3_000 {

@@ -5,10 +5,25 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
+use cenote::memory::{Published, Unpublished};
 use cenote::pod::death::watch::Watch;
 use cenote::pod::format::record::{ProcessRecord, State, WorkerRecord};
 use cenote::pod::{names::directory, reclaim::retire};
 use cenote::{Coherent, Noncoherent, Options, Pool};
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of a pool of this test, which uses it in this way.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of a pool of this test, which uses it in this way.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const TOKEN: &[u8] = b"token";
 /// Not a phase of a process or a worker.
@@ -74,8 +89,8 @@ fn damage<M: Mapped>(pool: &Pool<M>, at: u64, value: u64) -> u64 {
     let mem = worker.mem();
     mem.invalidate(at, 8);
     mem.fence();
-    let before = mem.read_word(at);
-    mem.write_word(at, value);
+    let before = published(at, 8).read_word(mem);
+    unpublished(at, 8).write_word(mem, value);
     mem.write_back(at, 8);
     mem.fence();
     mem.invalidate(at, 8);

@@ -6,9 +6,30 @@ use cenote::Guidelines;
 use cenote::index::hash::HashMap;
 use cenote::index::hash::level::Level;
 use cenote::index::hash::slot::Slot;
-use cenote::memory::{Memory, SyncWord};
+use cenote::memory::{Published, SyncWord, Unpublished};
 use cenote::pod::{Worker, names::directory};
 use cenote::{Coherent, Options, Pool, Range};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of a pool of this test, which uses it in this way.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of a pool of this test, which uses it in this way.
+    unsafe { Unpublished::at(at, len) }
+}
 
 struct Here {
     pool: Pool,
@@ -48,7 +69,7 @@ impl Here {
     /// Changes a word, checks that `fsck` finds it, uses the map, and restores the word: then all is as before.
     fn is_found(&self, at: u64, change: impl Fn(u64) -> u64, what: &str) {
         let worker = self.worker();
-        let word = SyncWord::at(at);
+        let word = sync_word(at);
         let before = word.load(worker.mem());
         word.store(worker.mem(), change(before));
         let problems = self.pool.fsck(false).unwrap().problems;
@@ -82,7 +103,7 @@ fn spare_lines_in_use_that_nobody_took() {
     let here = Here::new();
     let level = here.level();
     let (spare, worker) = (level.spare(0).unwrap(), here.worker());
-    worker.mem().zero(spare, 64);
+    unpublished(spare, 64).zero(worker.mem());
     let free = (0..level.groups).map(|group| level.link(group));
     let link = free
         .into_iter()
@@ -103,7 +124,7 @@ fn a_count_of_keys_that_is_none() {
         let worker = here.worker();
         let counts = (header..header + (64 << 10)).step_by(8);
         let counter = counts
-            .map(SyncWord::at)
+            .map(sync_word)
             .find(|word| word.load(worker.mem()) == 2_000)
             .unwrap();
         assert_eq!(len(&here.pool), 2_000);
@@ -121,10 +142,10 @@ fn keys_that_are_not_in_their_order() {
     let mem = worker.mem();
     // Entries of a leaf are two words: the key as a number that compares, and the value. Leaves that were replaced are still there.
     for at in (0..bytes - 32).step_by(16) {
-        let words = [0, 8, 16, 24].map(|n| mem.read_word(at + n));
+        let words = [0, 8, 16, 24].map(|n| published(at + n, 8).read_word(mem));
         if words == [1_000, 1_000, 1_001, 1_001] {
-            mem.write_word(at, 1_001);
-            mem.write_word(at + 16, 1_000);
+            unpublished(at, 8).write_word(mem, 1_001);
+            unpublished(at + 16, 8).write_word(mem, 1_000);
         }
     }
     assert!(!here.pool.fsck(false).unwrap().is_clean());

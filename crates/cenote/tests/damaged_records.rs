@@ -7,6 +7,13 @@ use cenote::memory::{Mapped, SyncWord};
 use cenote::pod::format::record::{WorkerRecord, operation};
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
+
 fn options() -> Options {
     Options {
         size: 2 << 20,
@@ -231,7 +238,7 @@ fn a_name_of_another_kind_is_reported() {
     let pool: Pool<Coherent> = Pool::create(&path, &options()).unwrap();
     drop(pool.ordered("o").unwrap());
     let worker = pool.worker().unwrap();
-    let word = SyncWord::at(worker.geometry().entry(0));
+    let word = sync_word(worker.geometry().entry(0));
     let entry = word.load(worker.mem());
     assert_ne!(entry, 0);
     word.store(worker.mem(), entry | 15);

@@ -14,6 +14,12 @@ use cenote::pod::format::host::HostInstance;
 use cenote::pod::names::directory;
 use cenote::{Coherent, Error, Group, GroupSize, Membership, Noncoherent, Options, Pool};
 
+/// A sync word of a pool of this test, which is damaged on purpose.
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a word of a group's header, which the test has looked up.
+    unsafe { SyncWord::at(at) }
+}
+
 const TOKEN: &[u8] = b"open sesame";
 /// A machine on its own.
 const HERE: HostInstance = HostInstance {
@@ -248,7 +254,7 @@ fn garbage<M: Mapped>() {
             (COMMIT_AT, 0xdead_beef_dead_beef),
             (COMMIT_AT, 7),
         ] {
-            let word = SyncWord::at(at + word);
+            let word = sync_word(at + word);
             let before = word.load(worker.mem());
             word.store(worker.mem(), value);
             let report = Pool::<M>::open_read_only(path, &Options::default())
@@ -258,7 +264,7 @@ fn garbage<M: Mapped>() {
             let report = report.unwrap();
             assert_eq!(report.problems.len(), 1, "{value:#x} at {word:?}: {report:#?}");
         }
-        let commit = SyncWord::at(at + COMMIT_AT);
+        let commit = sync_word(at + COMMIT_AT);
         commit.store(worker.mem(), 0xdead_beef_dead_beef);
         let report = pool.fsck(false).unwrap();
         commit.store(worker.mem(), 0);

@@ -9,11 +9,19 @@ use cenote::index::baseline::WordMap;
 use cenote::index::baseline::messages::{Client, Server, Shape, part_name, part_of};
 use cenote::index::hash::HashMap;
 use cenote::index::ordered::OrderedMap;
-use cenote::memory::{Mapped, Memory};
+use cenote::memory::Mapped;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
+use cenote::memory::SyncWord;
 use common::seed;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
 
 const NAME: &str = "by messages";
 
@@ -339,7 +347,7 @@ fn a_lost_ticket_is_passed_over() {
     )
     .unwrap();
     let queues = arena.root(0).load(worker.mem());
-    let claimed = worker.mem().fetch_add(queues + 3 * 64, 1);
+    let claimed = sync_word(queues + 3 * 64).fetch_add(worker.mem(), 1);
     assert_eq!(claimed, 0);
     std::thread::scope(|scope| {
         let (stop, stopped) = mpsc::channel::<()>();
@@ -357,10 +365,10 @@ fn a_lost_ticket_is_passed_over() {
     assert_eq!(server.map().get_u64(1).unwrap(), Some(19));
     // The client's last request once more: after the tail come slots of a line each, four for two clients.
     server.map().put_u64(1, 100).unwrap();
-    let ticket = worker.mem().fetch_add(queues + 3 * 64, 1);
+    let ticket = sync_word(queues + 3 * 64).fetch_add(worker.mem(), 1);
     let slot = queues + (4 + ticket % 4) * 64;
-    worker.mem().store(slot, (ticket + 1) << 16);
+    sync_word(slot).store(worker.mem(), (ticket + 1) << 16);
     assert_eq!(server.serve_once().unwrap(), 0);
-    assert_eq!(worker.mem().load(slot) >> 16, ticket + 1);
+    assert_eq!(sync_word(slot).load(worker.mem()) >> 16, ticket + 1);
     assert_eq!(server.map().get_u64(1).unwrap(), Some(100));
 }

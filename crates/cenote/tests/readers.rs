@@ -506,3 +506,30 @@ fn damage_under_a_reader_ends_in_errors() {
     reads_while_damage_goes_on::<Coherent>(6);
     reads_while_damage_goes_on::<Noncoherent>(3);
 }
+
+#[test]
+fn a_value_is_copied_as_it_is_read() {
+    fn check<M: Mapped>() {
+        let folder = folder();
+        let pool: Pool<M> = Pool::create(&folder.path().join("pool"), &options()).unwrap();
+        let map: Map<M> = pool.map("map").unwrap();
+        let pairs: Vec<_> = (0..400)
+            .map(|n| (key(n), value(&key(n), n, n as usize % 40)))
+            .collect();
+        for (key, value) in &pairs {
+            map.put(key, value).unwrap();
+        }
+        map.put_u64(7, 8).unwrap();
+        for (key, value) in &pairs {
+            assert_eq!(map.get_copied(key).unwrap().as_ref(), Some(value));
+            assert_eq!(map.get(key).unwrap().as_deref(), Some(&value[..]));
+        }
+        assert_eq!(
+            map.get_copied(&7_u64.to_le_bytes()).unwrap(),
+            Some(vec![8, 0, 0, 0, 0, 0, 0, 0])
+        );
+        assert_eq!(map.get_copied(b"another key").unwrap(), None);
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}

@@ -10,7 +10,15 @@ use cenote::memory::Mapped;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
+use cenote::memory::OwnedWord;
 use common::seed;
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a pool of this test, which uses it in this way.
+    unsafe { OwnedWord::at(at) }
+}
 
 const NAME: &str = "tree";
 
@@ -274,10 +282,10 @@ fn damage_is_an_error<M: Mapped>() {
         // The root is an inner node, its children are leaves. Whole lines: a torn line would be repaired.
         let node = match rng.random_range(0..3) {
             0 => root,
-            _ => mem.owned_peek(root + 64 + 16),
+            _ => owned_word(root + 64 + 16).peek(mem),
         };
         let word = node + 64 * rng.random_range(0..3) + 8 * rng.random_range(1..7);
-        mem.owned_store(word, rng.random::<u64>() >> rng.random_range(0..64));
+        owned_word(word).set(mem, rng.random::<u64>() >> rng.random_range(0..64));
         mem.persist(word, 8);
         for key in (0..500).step_by(7) {
             let _ = tree.get_u64(key);

@@ -6,10 +6,17 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use cenote::causes::Shortage;
-use cenote::memory::{Counting, Counts, LINE, Mapped, Memory};
+use cenote::memory::{Counting, Counts, LINE, Mapped, SyncWord};
 use cenote::pod::names::directory;
 use cenote::{Coherent, Committed, Error, Next, Noncoherent, Options, Plan, Pool};
 use rand::prelude::*;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
 
 mod common;
 
@@ -263,14 +270,14 @@ fn damage_is_an_error() {
         let slots = header + 128 + 16 * LINE + LINE + (6 * 16u64).next_multiple_of(LINE);
         let words = [0, 8, 16, 24, 32, 128 + 16 * LINE, 128 + 16 * LINE + 8];
         for word in words.map(|at| header + at).into_iter().chain(slots..slots + 10) {
-            let (at, before) = (word & !7, mem.load(word & !7));
+            let (at, before) = (word & !7, sync_word(word & !7).load(mem));
             for _ in 0..20 {
                 let value = match random.random_range(0..3) {
                     0 => before ^ 1 << random.random_range(0..64),
                     1 => random.random(),
                     _ => random.random_range(0..300),
                 };
-                mem.store(at, value);
+                sync_word(at).store(mem, value);
                 let is_slot = word >= slots;
                 assert!(
                     value == before || !pool.fsck(false).is_ok_and(|report| report.is_clean()),
@@ -285,7 +292,7 @@ fn damage_is_an_error() {
                     ),
                     false => drop(pool.existing_tasks("damaged").and_then(|tasks| tasks.next())),
                 }
-                mem.store(at, before);
+                sync_word(at).store(mem, before);
             }
         }
         assert_clean(&pool);

@@ -7,8 +7,23 @@ use std::time::Duration;
 
 use cenote::group::Kind;
 use cenote::memory::Mapped;
+use cenote::memory::{Published, Unpublished};
 use cenote::pod::names::directory;
 use cenote::{Coherent, Noncoherent, Options, Pool};
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of a pool of this test, which uses it in this way.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of a pool of this test, which uses it in this way.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const TOKEN: &[u8] = b"token";
 /// Longer than anything here takes.
@@ -69,8 +84,8 @@ fn set_word<M: Mapped>(pool: &Pool<M>, word: u64, value: u64) -> u64 {
     let at = directory::find(&*worker, "damaged").unwrap().unwrap().offset + word;
     let mem = worker.mem();
     mem.invalidate(at, 8);
-    let before = mem.read_word(at);
-    mem.write_word(at, value);
+    let before = published(at, 8).read_word(mem);
+    unpublished(at, 8).write_word(mem, value);
     mem.write_back(at, 8);
     mem.fence();
     before

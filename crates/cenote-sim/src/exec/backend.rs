@@ -81,7 +81,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let client = world.processes[process as usize].client.clone()?;
         let thread = world.current as usize;
         world.threads[thread].exchanging = Some(at);
-        let answer = client.execute(&self.direct(), at, wish, || ());
+        // SAFETY: the caller's promise.
+        let answer = unsafe { client.execute(&self.direct(), at, wish, || ()) };
         self.world().threads[thread].exchanging = None;
         answer
     }
@@ -228,7 +229,8 @@ impl World {
     }
 }
 
-impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
+// SAFETY: the world checks each offset and outlives its threads; the bytes that it lends are kept until the world ends.
+unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     const COHERENT: bool = COHERENT;
     const NAME: &'static str = "simulated";
 
@@ -253,7 +255,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         }
     }
 
-    fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         self.world().done(op, 0);
@@ -351,14 +353,14 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         }
     }
 
-    fn load(&self, at: u64) -> u64 {
+    unsafe fn load(&self, at: u64) -> u64 {
         if !COHERENT && sweep::is_weak(Touch::Load) {
             return self.weak_load(Kind::Speculate, at);
         }
         self.sync_load(Op::word(Kind::Load, at, 0))
     }
 
-    fn store(&self, at: u64, value: u64) {
+    unsafe fn store(&self, at: u64, value: u64) {
         if self.delegate(at, Wish::Store(value)).is_some() {
             return;
         }
@@ -371,7 +373,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         world.done(op, before);
     }
 
-    fn store_line(&self, at: u64, line: [u64; 8]) {
+    unsafe fn store_line(&self, at: u64, line: [u64; 8]) {
         let op = Op::range(Kind::Store, at, LINE);
         self.arrive_sync(op, Found::Hit);
         self.world().check_use(op);
@@ -396,11 +398,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         }
     }
 
-    fn announce(&self, at: u64, value: u64) {
+    unsafe fn announce(&self, at: u64, value: u64) {
         self.sync(Op::word(Kind::Announce, at, value), |_| Some(value));
     }
 
-    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         let mut strength = Strength::Full;
         if sweep::is_weak(Touch::Exchange) {
             sweep::passed(self.world().moment(), self.world().has_buffered());
@@ -409,18 +411,19 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.compare_and_exchange(at, (current, new), strength)
     }
 
-    fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.compare_and_exchange(at, (current, new), Strength::Acquire)
     }
 
-    fn swap(&self, at: u64, value: u64) -> u64 {
+    unsafe fn swap(&self, at: u64, value: u64) -> u64 {
         if self.is_delegated() {
-            return swap_by_exchanges(self, at, value);
+            // SAFETY: the caller's promise.
+            return unsafe { swap_by_exchanges(self, at, value) };
         }
         self.sync(Op::word(Kind::FetchModify, at, value), |_| Some(value))
     }
 
-    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_add(&self, at: u64, value: u64) -> u64 {
         if let Some(before) = self.delegate(at, Wish::Add(value)) {
             return before;
         }
@@ -429,7 +432,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         })
     }
 
-    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_or(&self, at: u64, value: u64) -> u64 {
         if let Some(before) = self.delegate(at, Wish::Or(value)) {
             return before;
         }
@@ -438,7 +441,7 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         })
     }
 
-    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_and(&self, at: u64, value: u64) -> u64 {
         if let Some(before) = self.delegate(at, Wish::And(value)) {
             return before;
         }
@@ -447,19 +450,19 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         })
     }
 
-    fn load_speculative(&self, at: u64) -> u64 {
+    unsafe fn load_speculative(&self, at: u64) -> u64 {
         if self.reads_at_once() {
             return self.world().machine.load(at);
         }
         self.cached_load(Kind::Speculate, at)
     }
 
-    fn fetch_line(&self, at: u64) -> [u64; 8] {
+    unsafe fn fetch_line(&self, at: u64) -> [u64; 8] {
         self.fetch(at, true)
     }
 
     /// Without a clock one by one, so that others come in between.
-    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+    unsafe fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
         if self.world().clock.is_none() {
             for (n, line) in lines.iter_mut().enumerate() {
                 *line = self.fetch(at + n as u64 * LINE, true);
@@ -496,35 +499,36 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.spend(op, Found::Hit);
     }
 
-    fn owned_store(&self, at: u64, value: u64) {
+    unsafe fn owned_store(&self, at: u64, value: u64) {
         self.cached_store(Kind::OwnedStore, at, value);
     }
 
-    fn owned_store_lazily(&self, at: u64, value: u64) {
-        self.owned_store(at, value);
+    unsafe fn owned_store_lazily(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.owned_store(at, value) };
         self.world().is_lazy(at);
     }
 
-    fn owned_load(&self, at: u64) -> u64 {
+    unsafe fn owned_load(&self, at: u64) -> u64 {
         self.cached_load(Kind::OwnedLoad, at)
     }
 
-    fn owned_peek(&self, at: u64) -> u64 {
+    unsafe fn owned_peek(&self, at: u64) -> u64 {
         if !COHERENT && sweep::is_weak(Touch::Peek) {
             return self.weak_load(Kind::OwnedLoad, at);
         }
         self.peek(at, true)
     }
 
-    fn owned_peek_speculative(&self, at: u64) -> u64 {
+    unsafe fn owned_peek_speculative(&self, at: u64) -> u64 {
         self.peek(at, false)
     }
 
-    fn owned_peek_line_speculative(&self, at: u64) -> [u64; 8] {
+    unsafe fn owned_peek_line_speculative(&self, at: u64) -> [u64; 8] {
         self.fetch(at, false)
     }
 
-    fn bytes(&self, at: u64, len: u64) -> &[u8] {
+    unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
         let op = Op::range(Kind::Read, at, len);
         self.arrive(op);
         let world = self.world();
@@ -540,10 +544,11 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     }
 
     /// Without a clock all is read at once, as by [`Memory::bytes`].
-    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+    unsafe fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
         let world = self.world();
         if world.clock.is_none() {
-            return self.bytes(at, len);
+            // SAFETY: the caller's promise.
+            return unsafe { self.bytes(at, len) };
         }
         world.drain_extent(at, len);
         world.machine.show(self.host, at, len);
@@ -562,7 +567,12 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.spend(op, found);
     }
 
-    fn write(&self, at: u64, data: &[u8]) {
+    unsafe fn copy_out(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        to.copy_from_slice(unsafe { self.bytes(at, to.len() as u64) });
+    }
+
+    unsafe fn write(&self, at: u64, data: &[u8]) {
         let op = Op::range(Kind::Write, at, data.len() as u64);
         self.arrive(op);
         let world = self.world();
@@ -571,17 +581,18 @@ impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.spend(op, found);
     }
 
-    fn write_word(&self, at: u64, value: u64) {
+    unsafe fn write_word(&self, at: u64, value: u64) {
         self.cached_store(Kind::Write, at, value);
     }
 
-    fn zero(&self, at: u64, len: u64) {
+    unsafe fn zero(&self, at: u64, len: u64) {
         // In pieces of a page: no thread sees a difference, and a level would be a large temporary.
         let zeroes = [0; 4096];
         let mut from = at;
         while from < at + len {
             let piece = (at + len - from).min(4096);
-            self.write(from, &zeroes[..piece as usize]);
+            // SAFETY: the caller's promise.
+            unsafe { self.write(from, &zeroes[..piece as usize]) };
             from += piece;
         }
     }

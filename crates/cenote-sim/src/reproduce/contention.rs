@@ -13,6 +13,14 @@ use super::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 use crate::exec::{Context, Ended, Settings, SimMemory, run};
 use crate::policy::RandomWalk;
 use crate::profile::Profile;
+use cenote::memory::SyncWord;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
 
 pub const NAME: &str = "machine/contention";
 
@@ -155,12 +163,12 @@ fn fitted(profile: &Profile, machine: &Machine) -> Result<Profile, ReproduceErro
 type Increment = fn(&SimMemory<true>);
 
 fn add(mem: &SimMemory<true>) {
-    mem.fetch_add(0, 1);
+    sync_word(0).fetch_add(mem, 1);
 }
 
 fn exchange(mem: &SimMemory<true>) {
-    let mut found = mem.load(0);
-    while let Err(other) = mem.compare_exchange(0, found, found + 1) {
+    let mut found = sync_word(0).load(mem);
+    while let Err(other) = sync_word(0).compare_exchange(mem, found, found + 1) {
         found = other;
     }
 }
@@ -168,13 +176,13 @@ fn exchange(mem: &SimMemory<true>) {
 /// Under a test-and-test-and-set lock, whose waiters pause.
 fn spin(mem: &SimMemory<true>) {
     const COUNTER: u64 = 64;
-    while mem.compare_exchange(0, 0, 1).is_err() {
-        while mem.load(0) != 0 {
+    while sync_word(0).compare_exchange(mem, 0, 1).is_err() {
+        while sync_word(0).load(mem) != 0 {
             mem.pause();
         }
     }
-    mem.store(COUNTER, mem.load(COUNTER) + 1);
-    mem.store(0, 0);
+    sync_word(COUNTER).store(mem, sync_word(COUNTER).load(mem) + 1);
+    sync_word(0).store(mem, 0);
 }
 
 /// The mean time of an increment of a thread, in nanoseconds, of so many that begin at once, each on a core of its own.

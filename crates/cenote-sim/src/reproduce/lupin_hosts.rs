@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::baseline::arena::Arena;
-use cenote::memory::Memory;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::format::superblock::Kind;
 use cenote::pod::tasks::{Committed, Next, Plan, TaskList};
@@ -20,6 +19,14 @@ use crate::exec::{Context, Crash, Ended, Settings, SimMemory, run};
 use crate::policy::RandomWalk;
 use crate::profile::Profile;
 use crate::subjects::pool::{self, Member};
+use cenote::memory::Published;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
 
 /// Section 2.2: what the slowest of three programs takes to start.
 const START_PS: u64 = 12_300_000_000;
@@ -203,7 +210,7 @@ fn do_tasks<const C: bool>(
                     (Task::Read { bytes, piece_ps }, Some(input)) => {
                         let from = input.start() + task * bytes;
                         for at in (from..from + bytes).step_by(PIECE as usize) {
-                            worker.mem().bytes(at, PIECE);
+                            published(at, PIECE).bytes(worker.mem());
                             context.spend_ps(piece_ps);
                         }
                     }

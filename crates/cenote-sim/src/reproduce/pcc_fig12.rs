@@ -1,11 +1,24 @@
 //! pcc-indexes, figure 12: latency and bandwidth of memories, and compare-exchanges by 1 to 64 threads.
 
-use cenote::memory::Memory;
-
 use super::{Charted, Figure, Origin, Place, Quantity, ReproduceError, Row, measure};
 use crate::exec::SimMemory;
 use crate::machine::LINE;
 use crate::profile::Profile;
+use cenote::memory::{Published, SyncWord};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
 
 pub const NAME: &str = "pcc/fig12";
 
@@ -46,14 +59,14 @@ const EXCHANGES: [Case; 2] = [
         "compare-exchange, one word",
         [Some(0.474), Some(9.0)],
         |mem, _| {
-            let _ = mem.compare_exchange(0, 0, 0);
+            let _ = sync_word(0).compare_exchange(mem, 0, 0);
         },
     ),
     (
         "compare-exchange, different words",
         [Some(0.474), None],
         |mem, place| {
-            let _ = mem.compare_exchange(place.thread * LINE, 0, 0);
+            let _ = sync_word(place.thread * LINE).compare_exchange(mem, 0, 0);
         },
     ),
 ];
@@ -64,15 +77,16 @@ pub fn make() -> Result<Figure, ReproduceError> {
         let profile = Profile::load(name)?;
         let bytes = LINE * u64::from(ROUNDS + 1);
         let alone = measure(&profile, 1, ROUNDS, bytes, |mem, place| {
-            mem.load_speculative(place.round * LINE);
+            sync_word(place.round * LINE).load_speculative(mem);
         })?;
         rows.push(Row::new(case, 1, MISS, Some(latency), alone.mean_ns()));
         let bytes = STREAM_BYTES * u64::from(STREAMS * (STREAM_ROUNDS + 1));
         let streams = measure(&profile, STREAMS, STREAM_ROUNDS, bytes, |mem, place| {
-            mem.bytes(
+            published(
                 (place.round * place.threads + place.thread) * STREAM_BYTES,
                 STREAM_BYTES,
-            );
+            )
+            .bytes(mem);
         })?;
         let simulated = streams.per_ns() * STREAM_BYTES as f64;
         rows.push(Row::new(case, STREAMS, BANDWIDTH, Some(bandwidth), simulated));

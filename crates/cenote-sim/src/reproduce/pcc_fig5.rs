@@ -1,11 +1,17 @@
 //! pcc-indexes, figure 5: loads of one word and of different words, past the cache and through it, by 1 to 96 threads.
 
-use cenote::memory::Memory;
-
 use super::{Charted, Figure, Origin, Place, Quantity, ReproduceError, Row, measure};
 use crate::exec::SimMemory;
 use crate::machine::LINE;
 use crate::profile::Profile;
+use cenote::memory::SyncWord;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
 
 pub const NAME: &str = "pcc/fig5";
 
@@ -26,16 +32,16 @@ type Case = (&'static str, [f64; 2], fn(&SimMemory<false>, Place));
 
 const CASES: [Case; 4] = [
     ("sync load, one word", [0.3, 29.9], |mem, _| {
-        mem.load(0);
+        sync_word(0).load(mem);
     }),
     ("sync load, different words", [0.3, 0.4], |mem, place| {
-        mem.load(place.thread * LINE);
+        sync_word(place.thread * LINE).load(mem);
     }),
     ("cached load, one word", [0.3, 0.3], |mem, _| {
-        mem.load_speculative(0);
+        sync_word(0).load_speculative(mem);
     }),
     ("cached load, different words", [0.3, 0.3], |mem, place| {
-        mem.load_speculative(place.thread * LINE);
+        sync_word(place.thread * LINE).load_speculative(mem);
     }),
 ];
 

@@ -28,6 +28,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Charted, Figure, Origin, Quantity, ReproduceError, Row};
 use crate::subjects::below;
+use cenote::memory::{SyncWord, Unpublished};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 pub const NAME: &str = "pcc/table1";
 
@@ -259,7 +274,7 @@ impl<M: Mapped> Lines<M> {
         let arena = Arena::open_or_create(worker.clone(), "lines", 1, bytes)?;
         let first = arena.first(bytes)?;
         for at in (first..first + bytes).step_by(LINE as usize) {
-            worker.mem().write_word(at, at);
+            unpublished(at, 8).write_word(worker.mem(), at);
         }
         Ok(Self {
             worker,
@@ -278,7 +293,7 @@ impl<M: Mapped> Lines<M> {
         for &at in &places {
             mem.invalidate(at, LINE);
             mem.fence();
-            black_box(mem.load_speculative(at));
+            black_box(sync_word(at).load_speculative(mem));
         }
         begun.elapsed().as_nanos() as f64
     }

@@ -20,6 +20,28 @@ use super::hash::account;
 use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
+use cenote::memory::{Published, Unpublished};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Sync words that objects are published in.
 pub(super) const WORDS: u64 = 3;
@@ -70,7 +92,7 @@ pub(super) fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> c
 
 /// Which word, with a line of its own.
 pub(super) fn word(words: u64, n: u64) -> SyncWord {
-    SyncWord::at(words + 64 * n)
+    sync_word(words + 64 * n)
 }
 
 fn work<const C: bool>(
@@ -119,11 +141,11 @@ pub(super) fn exchange<const C: bool>(
     if let Some((len, value)) = new {
         next = heap::allocate(worker, len)?;
         for at in [next, next + (len - 8) / 8 * 8] {
-            mem.write_word(at, value ^ len);
+            unpublished(at, 8).write_word(mem, value ^ len);
             mem.persist(at, 8);
         }
-        mem.write_word(next + 8, value);
-        mem.write_word(next + 16, len);
+        unpublished(next + 8, 8).write_word(mem, value);
+        unpublished(next + 16, 8).write_word(mem, len);
         mem.persist(next, 24);
     }
     loop {
@@ -160,7 +182,7 @@ fn check<const C: bool>(worker: &Worker<SimMemory<C>>, object: u64, log: &Log) -
     worker.check("an object", object, 24)?;
     let word = |at| {
         let mut word = [0; 8];
-        word.copy_from_slice(worker.mem().bytes(at, 8));
+        word.copy_from_slice(published(at, 8).bytes(worker.mem()));
         u64::from_le_bytes(word)
     };
     let (first, value, len) = (word(object), word(object + 8), word(object + 16));

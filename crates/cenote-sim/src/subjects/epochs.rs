@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hash::slot::Slot;
-use cenote::memory::Memory;
 use cenote::pod::alloc::slab::locate;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::instance::advance::advance;
@@ -17,6 +16,14 @@ use super::hash::account;
 use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
+use cenote::memory::Published;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
 
 /// Sync words that objects are published in.
 const WORDS: u64 = 2;
@@ -105,7 +112,7 @@ fn read<const C: bool>(
     }
     let object = held.offset();
     worker.check("an object", object, SIZE)?;
-    let value = || u64::from_le_bytes(mem.bytes(object + 8, 8).try_into().unwrap_or_default());
+    let value = || u64::from_le_bytes(published(object + 8, 8).bytes(mem).try_into().unwrap_or_default());
     let first = value();
     for _ in 0..=polls {
         let is_free = locate(worker, object)?.retirer(mem).is_none();

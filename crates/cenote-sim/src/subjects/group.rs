@@ -23,6 +23,21 @@ use super::hash::account;
 use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
+use cenote::memory::{Published, Unpublished};
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const NAME: &str = "group";
 const DAMAGED: &str = "damaged";
@@ -100,7 +115,9 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
                 .find(|named| named.name == DAMAGED);
             let at = named.map_or(0, |named| named.offset) + MEMBERS_AT;
             shared.log.may_be_damaged();
-            shared.damaged.set(Some((at, worker.mem().read_word(at))));
+            shared
+                .damaged
+                .set(Some((at, published(at, 8).read_word(worker.mem()))));
             write(&worker, at, 0);
         }
     }
@@ -164,7 +181,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
 /// Writes a word of a group's header: damages or mends it.
 fn write<const C: bool>(worker: &Worker<SimMemory<C>>, at: u64, word: u64) {
     let mem = worker.mem();
-    mem.write_word(at, word);
+    unpublished(at, 8).write_word(mem, word);
     mem.write_back(at, 8);
     mem.fence();
 }

@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hooks;
-use cenote::memory::Memory;
 use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::host::{HostPhase, HostRecord, hosts_high};
 use cenote::pod::format::record::{Phase, State};
@@ -39,6 +38,14 @@ use super::second_processes::{self, PowerFence};
 use super::shared_lock::SharedLock;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
+use cenote::memory::Published;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
 
 /// So many of the first hosts have monitors.
 pub const MONITORS: u32 = 2;
@@ -228,7 +235,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>) -> Result<()> {
 fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
     let memory = context.memory();
     let mut head = [0; HEADER_BYTES];
-    head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
+    head.copy_from_slice(published(0, HEADER_BYTES as u64).bytes(&memory));
     let superblock = Superblock::decode(Path::new("simulated"), &head)?;
     let machine = pods.machine(context);
     let identity = machines::identity(context, context.host() + 1, machine);

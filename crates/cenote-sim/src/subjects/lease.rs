@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use cenote::Result;
 use cenote::memory::delegated::{ServingLease, Words};
-use cenote::memory::{Killer, Liveness, Memory};
+use cenote::memory::{Killer, Liveness, SyncWord};
 use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::host::{HostInstance, HostPhase, HostRecord, HostState};
 use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
@@ -124,7 +124,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
             tag: 0,
             generation: record.read(&mem)?.generation,
         };
-        mem.announce(record.state().offset(), state.encode());
+        record.state().announce(&mem, state.encode());
         let here = Rc::new(Host {
             id,
             geometry,
@@ -200,7 +200,7 @@ fn serve<const C: bool>(
             let record = HostRecord::new(&here.geometry, here.id);
             let over = record.read(&mem)?.over();
             pods.serves.set(None);
-            mem.announce(record.state().offset(), over.encode());
+            record.state().announce(&mem, over.encode());
             return Ok(());
         }
     }
@@ -237,12 +237,12 @@ fn failover<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Re
 struct Direct<const C: bool>(SimMemory<C>);
 
 impl<const C: bool> Words for Direct<C> {
-    fn load(&self, at: u64) -> u64 {
-        self.0.load(at)
+    fn load(&self, word: SyncWord) -> u64 {
+        word.load(&self.0)
     }
 
-    fn store(&self, at: u64, value: u64) {
-        self.0.announce(at, value)
+    fn store(&self, word: SyncWord, value: u64) {
+        word.announce(&self.0, value)
     }
 }
 

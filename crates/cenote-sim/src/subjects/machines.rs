@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cenote::index::hooks;
-use cenote::memory::Memory;
 use cenote::pod::format::geometry::Geometry;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 use cenote::pod::hosts::agent::bring_up;
@@ -24,6 +23,14 @@ use super::Log;
 use super::hosts::{MONITORS, Pods};
 use super::second_processes::PowerFence;
 use crate::exec::{Context, SimMemory};
+use cenote::memory::Published;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
 
 /// Impostors' machines have numbers from this one on.
 const IMPOSTORS: u32 = 32;
@@ -86,7 +93,7 @@ pub fn impostor<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<()> 
 fn attempt<const C: bool>(context: &Context<C>, (host, machine): (u32, u32), goes_up: bool) -> Result<u32> {
     let memory = context.memory();
     let mut head = [0; HEADER_BYTES];
-    head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
+    head.copy_from_slice(published(0, HEADER_BYTES as u64).bytes(&memory));
     let superblock = Superblock::decode(Path::new("simulated"), &head)?;
     let (identity, liveness) = (
         identity(context, host, machine),

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hooks;
-use cenote::memory::Memory;
 use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
 use cenote::pod::instance::limits::Limits;
@@ -17,6 +16,14 @@ use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
 use cenote::{Error, Result};
 
 use crate::exec::{Context, SimMemory};
+use cenote::memory::Published;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
 
 /// A simulated pool's tables: small, so that a run is short.
 pub fn parameters(coherent: bool, frames_max: u64) -> Parameters {
@@ -79,7 +86,7 @@ impl<const C: bool> Member<C> {
     pub fn join(context: &Context<C>, attended: bool) -> Result<Self> {
         let memory = context.memory();
         let mut head = [0; HEADER_BYTES];
-        head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
+        head.copy_from_slice(published(0, HEADER_BYTES as u64).bytes(&memory));
         let superblock = Superblock::decode(Path::new("simulated"), &head)?;
         let pod = Arc::new(limited(
             context,

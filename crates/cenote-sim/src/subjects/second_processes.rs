@@ -11,7 +11,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hooks;
-use cenote::memory::Memory;
 use cenote::pod::format::host::HostRecord;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 use cenote::pod::hosts::agent::AgentRole;
@@ -23,6 +22,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::hosts::{MONITORS, Pods, start_flush_server, work};
 use super::{below, random};
 use crate::exec::{Context, SimMemory};
+use cenote::memory::Published;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
 
 /// A fence takes fewer than so many polls.
 const POLLS: u64 = 8;
@@ -76,7 +83,7 @@ fn try_to_be_agent<const C: bool>(
 fn open<const C: bool>(context: &Context<C>) -> Result<Pod<SimMemory<C>>> {
     let memory = context.memory();
     let mut head = [0; HEADER_BYTES];
-    head.copy_from_slice(memory.bytes(0, HEADER_BYTES as u64));
+    head.copy_from_slice(published(0, HEADER_BYTES as u64).bytes(&memory));
     let superblock = Superblock::decode(Path::new("simulated"), &head)?;
     let identity = context.identity_on(context.host() + 1);
     Pod::join(memory, superblock, identity, context.liveness(), hooks())

@@ -7,6 +7,42 @@ use cenote::memory::Memory;
 
 use super::guarantees::never;
 use super::harness::{FLAG, Found, Litmus, NEIGHBOUR, Registers, Thread, X, Y};
+use cenote::memory::{OwnedWord, Published, SyncWord, Unpublished, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of simulated memory, which checks each access.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of simulated memory, which checks each access.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// A word that nobody changes.
 const Z: u64 = X + 512;
@@ -19,15 +55,15 @@ fn is_weak(found: &Found) -> bool {
 
 /// The end of a thread empties its buffer: not right after the last load.
 fn lives_on<const C: bool>(t: &Thread<'_, C>) {
-    t.mem.load(Z);
+    sync_word(Z).load(&t.mem);
 }
 
 /// Both store, and read the other's word, with something in between.
 fn store_buffering<const C: bool>(t: &Thread<'_, C>, between: impl Fn(&Thread<'_, C>)) {
     let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
-    t.mem.store(own, 1);
+    sync_word(own).store(&t.mem, 1);
     between(t);
-    t.find(t.number as usize, t.mem.load(other));
+    t.find(t.number as usize, sync_word(other).load(&t.mem));
     lives_on(t);
 }
 
@@ -48,10 +84,10 @@ fn stores_through_caches_and_of_data_wait_too() {
     let owned = |t: &Thread<'_, true>| {
         let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
         match t.number {
-            0 => t.mem.owned_store(own, 1),
-            _ => t.mem.write_word(own, 1),
+            0 => owned_word(own).set(&t.mem, 1),
+            _ => unpublished(own, 8).write_word(&t.mem, 1),
         }
-        t.find(t.number as usize, t.mem.load_speculative(other));
+        t.find(t.number as usize, sync_word(other).load_speculative(&t.mem));
         lives_on(t);
     };
     Litmus::new(2, owned).first(is_weak);
@@ -62,9 +98,13 @@ fn stores_through_caches_and_of_data_wait_too() {
 fn fences_exchanges_and_system_calls_drain() {
     let drained: [fn(&Thread<'_, true>); 5] = [
         |t| store_buffering(t, |t| t.mem.fence()),
-        |t| store_buffering(t, |t| t.mem.announce(FLAG, 1)),
-        |t| store_buffering(t, |t| assert!(t.mem.fetch_add(FLAG, 1) < 2)),
-        |t| store_buffering(t, |t| assert!(t.mem.compare_exchange(FLAG, 7, 8).is_err())),
+        |t| store_buffering(t, |t| sync_word(FLAG).announce(&t.mem, 1)),
+        |t| store_buffering(t, |t| assert!(sync_word(FLAG).fetch_add(&t.mem, 1) < 2)),
+        |t| {
+            store_buffering(t, |t| {
+                assert!(sync_word(FLAG).compare_exchange(&t.mem, 7, 8).is_err())
+            })
+        },
         |t| store_buffering(t, |t| t.mem.relax()),
     ];
     for threads in drained {
@@ -77,27 +117,27 @@ fn fences_exchanges_and_system_calls_drain() {
 fn a_barrier_everywhere_stands_for_the_readers_fence() {
     let with = Litmus::new(2, |t: &Thread<'_, true>| match t.number {
         0 => {
-            t.mem.store(X, 1);
-            t.find(0, t.mem.load(Y));
+            sync_word(X).store(&t.mem, 1);
+            t.find(0, sync_word(Y).load(&t.mem));
             lives_on(t);
         }
         _ => {
-            t.mem.store(Y, 1);
+            sync_word(Y).store(&t.mem, 1);
             assert!(t.mem.barrier_everywhere());
-            t.find(1, t.mem.load(X));
+            t.find(1, sync_word(X).load(&t.mem));
         }
     });
     never(&with, |found| found[..2] == [0, 0], &[]);
     let fence_of_one = Litmus::new(2, |t: &Thread<'_, true>| match t.number {
         0 => {
-            t.mem.store(X, 1);
-            t.find(0, t.mem.load(Y));
+            sync_word(X).store(&t.mem, 1);
+            t.find(0, sync_word(Y).load(&t.mem));
             lives_on(t);
         }
         _ => {
-            t.mem.store(Y, 1);
+            sync_word(Y).store(&t.mem, 1);
             t.mem.fence();
-            t.find(1, t.mem.load(X));
+            t.find(1, sync_word(X).load(&t.mem));
         }
     });
     fence_of_one.first(is_weak);
@@ -107,16 +147,16 @@ fn a_barrier_everywhere_stands_for_the_readers_fence() {
 fn a_thread_sees_its_own_stores_at_once() {
     fn threads<const C: bool>(t: &Thread<'_, C>) {
         if t.number == 0 {
-            t.mem.store(X, 1);
-            t.find(0, t.mem.load(X));
-            t.mem.owned_store(Y, 2);
-            t.find(1, t.mem.owned_load(Y));
-            t.mem.write(FLAG, &[3; 16]);
-            t.find(2, u64::from(t.mem.bytes(FLAG, 16)[15]));
-            t.mem.store(NEIGHBOUR, 4);
-            t.find(3, t.mem.fetch_line(X)[1]);
+            sync_word(X).store(&t.mem, 1);
+            t.find(0, sync_word(X).load(&t.mem));
+            owned_word(Y).set(&t.mem, 2);
+            t.find(1, owned_word(Y).get(&t.mem));
+            unpublished(FLAG, [3; 16].len() as u64).write(&t.mem, &[3; 16]);
+            t.find(2, u64::from(published(FLAG, 16).bytes(&t.mem)[15]));
+            sync_word(NEIGHBOUR).store(&t.mem, 4);
+            t.find(3, word_line(X).fetch(&t.mem)[1]);
         } else {
-            t.mem.load(Z);
+            sync_word(Z).load(&t.mem);
         }
     }
     never(
@@ -136,13 +176,13 @@ fn a_thread_sees_its_own_stores_at_once() {
 fn nothing_else_is_seen_in_another_order() {
     let messages = Litmus::new(2, |t: &Thread<'_, true>| {
         if t.number == 0 {
-            t.mem.write(X, &[1; 8]);
-            t.mem.owned_store(NEIGHBOUR, 1);
-            t.mem.store(FLAG, 1);
+            unpublished(X, [1; 8].len() as u64).write(&t.mem, &[1; 8]);
+            owned_word(NEIGHBOUR).set(&t.mem, 1);
+            sync_word(FLAG).store(&t.mem, 1);
         } else {
-            t.find(0, t.mem.load(FLAG));
-            t.find(1, t.mem.owned_peek(NEIGHBOUR));
-            t.find(2, t.mem.read_word(X));
+            t.find(0, sync_word(FLAG).load(&t.mem));
+            t.find(1, owned_word(NEIGHBOUR).peek(&t.mem));
+            t.find(2, published(X, 8).read_word(&t.mem));
         }
     });
     never(
@@ -152,20 +192,20 @@ fn nothing_else_is_seen_in_another_order() {
     );
     let load_buffering = Litmus::new(2, |t: &Thread<'_, true>| {
         let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
-        t.find(t.number as usize, t.mem.load(other));
-        t.mem.store(own, 1);
+        t.find(t.number as usize, sync_word(other).load(&t.mem));
+        sync_word(own).store(&t.mem, 1);
     });
     never(&load_buffering, |found| found[..2] == [1, 1], &[]);
     let independent_reads = Litmus::new(4, |t: &Thread<'_, true>| match t.number {
-        0 => t.mem.store(X, 1),
-        1 => t.mem.store(Y, 1),
+        0 => sync_word(X).store(&t.mem, 1),
+        1 => sync_word(Y).store(&t.mem, 1),
         2 => {
-            t.find(0, t.mem.load(X));
-            t.find(1, t.mem.load(Y));
+            t.find(0, sync_word(X).load(&t.mem));
+            t.find(1, sync_word(Y).load(&t.mem));
         }
         _ => {
-            t.find(2, t.mem.load(Y));
-            t.find(3, t.mem.load(X));
+            t.find(2, sync_word(Y).load(&t.mem));
+            t.find(3, sync_word(X).load(&t.mem));
         }
     });
     never(&independent_reads, |found| *found == [1, 0, 1, 0], &[]);
@@ -175,14 +215,14 @@ fn nothing_else_is_seen_in_another_order() {
 #[test]
 fn the_stores_of_the_dead_are_seen() {
     let mut litmus = Litmus::new(1, |t: &Thread<'_, true>| {
-        t.mem.store(X, 1);
-        t.mem.store(Y, 1);
-        t.mem.load(FLAG);
+        sync_word(X).store(&t.mem, 1);
+        sync_word(Y).store(&t.mem, 1);
+        sync_word(FLAG).load(&t.mem);
     })
     .dies_at(2);
     litmus.audit = |t| {
-        t.find(0, t.mem.load(X));
-        t.find(1, t.mem.load(Y));
+        t.find(0, sync_word(X).load(&t.mem));
+        t.find(1, sync_word(Y).load(&t.mem));
     };
     never(&litmus, |found| found[..2] != [1, 1], &[]);
 }
@@ -191,11 +231,11 @@ fn the_stores_of_the_dead_are_seen() {
 #[test]
 fn a_line_is_half_stored_and_half_loaded() {
     let stored = Litmus::new(2, |t: &Thread<'_, true>| match t.number {
-        0 => t.mem.store_line(X, [1; 8]),
+        0 => word_line(X).store_line(&t.mem, [1; 8]),
         _ => {
-            t.find(1, t.mem.load(X + 56));
-            t.find(0, t.mem.load(X));
-            let line = t.mem.fetch_line(X);
+            t.find(1, sync_word(X + 56).load(&t.mem));
+            t.find(0, sync_word(X).load(&t.mem));
+            let line = word_line(X).fetch(&t.mem);
             t.find(2, line[0]);
             t.find(3, line[7]);
         }
@@ -206,11 +246,11 @@ fn a_line_is_half_stored_and_half_loaded() {
     stored.first(|found| found.registers[2..] == [1, 0]);
     let loaded = Litmus::new(2, |t: &Thread<'_, true>| match t.number {
         0 => {
-            t.mem.announce(X, 1);
-            t.mem.announce(X + 56, 1);
+            sync_word(X).announce(&t.mem, 1);
+            sync_word(X + 56).announce(&t.mem, 1);
         }
         _ => {
-            let line = t.mem.fetch_line(X);
+            let line = word_line(X).fetch(&t.mem);
             t.find(0, line[0]);
             t.find(1, line[7]);
         }

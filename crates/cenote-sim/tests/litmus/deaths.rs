@@ -5,9 +5,17 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use cenote::memory::Memory;
+use cenote::memory::OwnedWord;
 use cenote_sim::exec::{Context, Crash, Ended, Settings, run};
 use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of simulated memory, which checks each access.
+    unsafe { OwnedWord::at(at) }
+}
 
 const X: u64 = 64;
 
@@ -50,13 +58,13 @@ fn a_thread_that_dies_alone_leaves_its_stores_and_its_process() {
         let (to_find, to_finish) = (found.clone(), finished.clone());
         let body = move |context: Context<false>| {
             let mem = context.memory();
-            mem.owned_store(X, 1);
+            owned_word(X).set(&mem, 1);
             let to_find = to_find.clone();
             context.spawn(move |context| {
                 let mem = context.memory();
                 mem.pause();
                 mem.pause();
-                to_find.set(Some(mem.owned_load(X)));
+                to_find.set(Some(owned_word(X).get(&mem)));
             });
             mem.pause();
             mem.pause();

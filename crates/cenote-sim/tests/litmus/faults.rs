@@ -4,18 +4,40 @@ use cenote::memory::Memory;
 use cenote_sim::exec::{Ended, Kind, Op, Stop};
 
 use super::harness::{FLAG, Litmus, NEIGHBOUR, NEXT_LINE, Thread, X, Y, outcomes};
+use cenote::memory::{SyncWord, Unpublished, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of simulated memory, which checks each access.
+    unsafe { WordLine::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 type T<'a> = Thread<'a, false>;
 
 /// Thread 1 reads `X` through its cache, learns that thread 0 has stored it, and reads it again.
 fn reads_twice(t: &T<'_>) {
     if t.number == 0 {
-        t.mem.store(X, 1);
-        t.mem.store(FLAG, 1);
+        sync_word(X).store(&t.mem, 1);
+        sync_word(FLAG).store(&t.mem, 1);
     } else {
-        t.find(0, t.mem.load_speculative(X));
-        t.find(1, t.mem.load(FLAG));
-        t.find(2, t.mem.load_speculative(X));
+        t.find(0, sync_word(X).load_speculative(&t.mem));
+        t.find(1, sync_word(FLAG).load(&t.mem));
+        t.find(2, sync_word(X).load_speculative(&t.mem));
     }
 }
 
@@ -37,14 +59,14 @@ fn an_evicted_clean_line_is_fetched_again() {
 #[test]
 fn an_unwritten_store_is_lost_at_a_crash() {
     let mut litmus = Litmus::new(1, |t: &T<'_>| {
-        t.mem.write_word(X, 1);
-        t.mem.store(FLAG, 1);
+        unpublished(X, 8).write_word(&t.mem, 1);
+        sync_word(FLAG).store(&t.mem, 1);
         t.mem.pause();
     })
     .dies_at(2);
     litmus.audit = |t| {
-        t.find(0, t.mem.load(X));
-        t.find(1, t.mem.load(FLAG));
+        t.find(0, sync_word(X).load(&t.mem));
+        t.find(1, sync_word(FLAG).load(&t.mem));
     };
     assert_eq!(outcomes(&litmus.all(0)), [[0, 1, 0, 0]]);
     assert_eq!(outcomes(&litmus.walks(100)), [[0, 1, 0, 0], [1, 1, 0, 0]]);
@@ -58,14 +80,14 @@ fn an_unwritten_store_is_lost_at_a_crash() {
 #[test]
 fn any_subset_of_dirty_lines_survives_a_crash() {
     let mut litmus = Litmus::new(1, |t: &T<'_>| {
-        t.mem.write_word(X, 1);
-        t.mem.write_word(Y, 1);
+        unpublished(X, 8).write_word(&t.mem, 1);
+        unpublished(Y, 8).write_word(&t.mem, 1);
         t.mem.pause();
     })
     .dies_at(2);
     litmus.audit = |t| {
-        t.find(0, t.mem.load(X));
-        t.find(1, t.mem.load(Y));
+        t.find(0, sync_word(X).load(&t.mem));
+        t.find(1, sync_word(Y).load(&t.mem));
     };
     assert_eq!(
         outcomes(&litmus.walks(200)),
@@ -77,16 +99,16 @@ fn any_subset_of_dirty_lines_survives_a_crash() {
 fn a_write_back_overwrites_a_neighbour() {
     let mut litmus = Litmus::new(2, |t: &T<'_>| {
         if t.number == 0 {
-            t.mem.write_word(X, 1);
+            unpublished(X, 8).write_word(&t.mem, 1);
             t.mem.write_back(X, 8);
             t.mem.fence();
         } else {
-            t.mem.store(NEIGHBOUR, 1);
+            sync_word(NEIGHBOUR).store(&t.mem, 1);
         }
     });
     litmus.audit = |t| {
-        t.find(0, t.mem.load(X));
-        t.find(1, t.mem.load(NEIGHBOUR));
+        t.find(0, sync_word(X).load(&t.mem));
+        t.find(1, sync_word(NEIGHBOUR).load(&t.mem));
     };
     assert_eq!(outcomes(&litmus.all(1)), [[1, 0, 0, 0], [1, 1, 0, 0]]);
     litmus.first(|found| found.registers == [1, 0, 0, 0]);
@@ -95,15 +117,15 @@ fn a_write_back_overwrites_a_neighbour() {
 /// Thread 0 begins to write `X` back; register 1 says whether it has come to its fence when thread 1 reads.
 fn looks_before_the_fence(t: &T<'_>) {
     if t.number == 0 {
-        t.mem.write_word(X, 1);
+        unpublished(X, 8).write_word(&t.mem, 1);
         t.mem.write_back(X, 8);
-        t.mem.store(FLAG, 1);
-        t.mem.store(FLAG, 2);
+        sync_word(FLAG).store(&t.mem, 1);
+        sync_word(FLAG).store(&t.mem, 2);
         t.mem.fence();
     } else {
-        let before = t.mem.load(FLAG);
-        let found = t.mem.fetch_line(X)[0];
-        if before == 1 && t.mem.load(FLAG) == 1 {
+        let before = sync_word(FLAG).load(&t.mem);
+        let found = word_line(X).fetch(&t.mem)[0];
+        if before == 1 && sync_word(FLAG).load(&t.mem) == 1 {
             t.find(0, 1 + found);
         }
     }
@@ -121,11 +143,11 @@ fn a_write_back_completes_before_its_fence_or_at_it() {
 fn an_eviction_shows_a_dirty_line_that_nobody_writes_back() {
     let litmus = Litmus::new(2, |t: &T<'_>| {
         if t.number == 0 {
-            t.mem.write_word(X, 1);
-            t.mem.store(FLAG, 1);
-            t.mem.store(FLAG, 2);
+            unpublished(X, 8).write_word(&t.mem, 1);
+            sync_word(FLAG).store(&t.mem, 1);
+            sync_word(FLAG).store(&t.mem, 2);
         } else {
-            t.find(0, t.mem.fetch_line(X)[0]);
+            t.find(0, word_line(X).fetch(&t.mem)[0]);
         }
     });
     assert_eq!(outcomes(&litmus.all(4)), [[0; 4]]);
@@ -136,9 +158,9 @@ fn an_eviction_shows_a_dirty_line_that_nobody_writes_back() {
 fn mixed_use_of_a_word_is_reported() {
     let litmus = Litmus::new(2, |t: &T<'_>| {
         if t.number == 0 {
-            t.mem.write_word(X, 1);
+            unpublished(X, 8).write_word(&t.mem, 1);
         } else {
-            t.mem.load(X);
+            sync_word(X).load(&t.mem);
         }
     });
     litmus.first(|found| match &found.outcome.ended {
@@ -154,12 +176,12 @@ fn mixed_use_of_a_word_is_reported() {
 fn a_prefetched_line_is_stale() {
     let mut litmus = Litmus::new(2, |t: &T<'_>| {
         if t.number == 0 {
-            t.mem.store(NEXT_LINE, 1);
-            t.mem.store(FLAG, 1);
+            sync_word(NEXT_LINE).store(&t.mem, 1);
+            sync_word(FLAG).store(&t.mem, 1);
         } else {
-            t.mem.load_speculative(X);
-            t.find(0, t.mem.load(FLAG));
-            t.find(1, t.mem.load_speculative(NEXT_LINE));
+            sync_word(X).load_speculative(&t.mem);
+            t.find(0, sync_word(FLAG).load(&t.mem));
+            t.find(1, sync_word(NEXT_LINE).load_speculative(&t.mem));
         }
     });
     let stale = [1, 0, 0, 0];

@@ -3,6 +3,35 @@
 use cenote::memory::Memory;
 
 use super::harness::{FLAG, Litmus, Registers, Thread, X, Y, outcomes};
+use cenote::memory::{OwnedWord, SyncWord, Unpublished, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of simulated memory, which checks each access.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of simulated memory, which checks each access.
+    unsafe { WordLine::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Preemptions of the exhaustive runs: more than any of these tests has places for.
 pub const PREEMPTIONS: u32 = 8;
@@ -22,8 +51,8 @@ pub fn never<const C: bool>(litmus: &Litmus<C>, forbidden: fn(&Registers) -> boo
 
 fn store_buffering<const C: bool>(t: &Thread<'_, C>) {
     let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
-    t.mem.announce(own, 1);
-    t.find(t.number as usize, t.mem.load(other));
+    sync_word(own).announce(&t.mem, 1);
+    t.find(t.number as usize, sync_word(other).load(&t.mem));
 }
 
 #[test]
@@ -43,11 +72,11 @@ fn store_buffering_is_not_seen() {
 
 fn message_passing<const C: bool>(t: &Thread<'_, C>) {
     if t.number == 0 {
-        t.mem.store(X, 1);
-        t.mem.store(Y, 1);
+        sync_word(X).store(&t.mem, 1);
+        sync_word(Y).store(&t.mem, 1);
     } else {
-        t.find(0, t.mem.load(Y));
-        t.find(1, t.mem.load(X));
+        t.find(0, sync_word(Y).load(&t.mem));
+        t.find(1, sync_word(X).load(&t.mem));
     }
 }
 
@@ -70,8 +99,8 @@ fn messages_of_sync_words_arrive_in_order() {
 fn load_buffering_is_not_seen() {
     let litmus = Litmus::new(2, |t: &Thread<'_, false>| {
         let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
-        t.find(t.number as usize, t.mem.load(other));
-        t.mem.store(own, 1);
+        t.find(t.number as usize, sync_word(other).load(&t.mem));
+        sync_word(own).store(&t.mem, 1);
     });
     never(
         &litmus,
@@ -83,15 +112,15 @@ fn load_buffering_is_not_seen() {
 #[test]
 fn readers_agree_on_the_order_of_two_writers() {
     let litmus = Litmus::new(4, |t: &Thread<'_, false>| match t.number {
-        0 => t.mem.store(X, 1),
-        1 => t.mem.store(Y, 1),
+        0 => sync_word(X).store(&t.mem, 1),
+        1 => sync_word(Y).store(&t.mem, 1),
         2 => {
-            t.find(0, t.mem.load(X));
-            t.find(1, t.mem.load(Y));
+            t.find(0, sync_word(X).load(&t.mem));
+            t.find(1, sync_word(Y).load(&t.mem));
         }
         _ => {
-            t.find(2, t.mem.load(Y));
-            t.find(3, t.mem.load(X));
+            t.find(2, sync_word(Y).load(&t.mem));
+            t.find(3, sync_word(X).load(&t.mem));
         }
     });
     never(
@@ -102,7 +131,7 @@ fn readers_agree_on_the_order_of_two_writers() {
 }
 
 fn additions<const C: bool>(t: &Thread<'_, C>) {
-    t.find(t.number as usize, 1 + t.mem.fetch_add(X, 1));
+    t.find(t.number as usize, 1 + sync_word(X).fetch_add(&t.mem, 1));
 }
 
 #[test]
@@ -118,7 +147,9 @@ fn no_addition_is_lost() {
 }
 
 fn exchange<const C: bool>(t: &Thread<'_, C>) {
-    let won = t.mem.compare_exchange(X, 0, 1 + u64::from(t.number)).is_ok();
+    let won = sync_word(X)
+        .compare_exchange(&t.mem, 0, 1 + u64::from(t.number))
+        .is_ok();
     t.find(t.number as usize, u64::from(won));
 }
 
@@ -140,15 +171,15 @@ fn one_compare_exchange_wins() {
 #[test]
 fn a_word_is_never_torn() {
     let litmus = Litmus::new(3, |t: &Thread<'_, false>| match t.number {
-        0 => t.mem.store(X, u64::MAX),
+        0 => sync_word(X).store(&t.mem, u64::MAX),
         1 => {
-            t.mem.write(Y, &[0xff; 8]);
+            unpublished(Y, [0xff; 8].len() as u64).write(&t.mem, &[0xff; 8]);
             t.mem.write_back(Y, 8);
             t.mem.fence();
         }
         _ => {
-            t.find(0, t.mem.fetch_line(X)[0]);
-            t.find(1, t.mem.fetch_line(Y)[0]);
+            t.find(0, word_line(X).fetch(&t.mem)[0]);
+            t.find(1, word_line(Y).fetch(&t.mem)[0]);
         }
     });
     let is_torn = |found: &Registers| found.iter().any(|&word| word != 0 && word != u64::MAX);
@@ -160,11 +191,11 @@ fn threads_of_a_host_share_its_cache() {
     // Threads 0 and 1 are on one host, thread 2 is on another.
     let mut litmus = Litmus::new(3, |t: &Thread<'_, false>| {
         if t.number == 0 {
-            t.mem.owned_store(X, 1);
-            t.mem.store(FLAG, 1);
+            owned_word(X).set(&t.mem, 1);
+            sync_word(FLAG).store(&t.mem, 1);
         } else {
-            let flag = t.mem.load(FLAG);
-            t.find(t.number as usize - 1, 2 * flag + t.mem.owned_load(X));
+            let flag = sync_word(FLAG).load(&t.mem);
+            t.find(t.number as usize - 1, 2 * flag + owned_word(X).get(&t.mem));
         }
     });
     litmus.hosts = vec![1, 1, 2];
@@ -179,10 +210,10 @@ fn threads_of_a_host_share_its_cache() {
 fn a_host_sees_every_store_of_its_own() {
     let mut litmus = Litmus::new(2, |t: &Thread<'_, false>| {
         if t.number == 0 {
-            t.mem.owned_store(X, 1);
-            t.mem.owned_store(X, 2);
+            owned_word(X).set(&t.mem, 1);
+            owned_word(X).set(&t.mem, 2);
         } else {
-            t.find(0, t.mem.owned_load(X));
+            t.find(0, owned_word(X).get(&t.mem));
         }
     });
     litmus.hosts = vec![1, 1];
@@ -196,13 +227,13 @@ fn a_host_sees_every_store_of_its_own() {
 fn a_dead_process_leaves_its_stores_to_its_host() {
     let mut litmus = Litmus::new(2, |t: &Thread<'_, false>| {
         if t.number == 0 {
-            t.mem.owned_store(X, 1);
+            owned_word(X).set(&t.mem, 1);
             t.mem.pause();
         } else {
             // In the exhaustive policy, a waiting thread lets the other one run.
             t.mem.pause();
             t.mem.pause();
-            t.find(0, t.mem.owned_load(X));
+            t.find(0, owned_word(X).get(&t.mem));
         }
     })
     .dies_at(1);
@@ -214,13 +245,13 @@ fn a_dead_process_leaves_its_stores_to_its_host() {
 fn dropping_a_stale_clean_line_writes_nothing() {
     let mut litmus = Litmus::new(2, |t: &Thread<'_, false>| {
         if t.number == 0 {
-            t.mem.load_speculative(X);
+            sync_word(X).load_speculative(&t.mem);
             t.mem.invalidate(X, 8);
             t.mem.fence();
         } else {
-            t.mem.store(X, 1);
+            sync_word(X).store(&t.mem, 1);
         }
     });
-    litmus.audit = |t| t.find(0, t.mem.load(X));
+    litmus.audit = |t| t.find(0, sync_word(X).load(&t.mem));
     never(&litmus, |found| found[0] != 1, &[]);
 }

@@ -5,6 +5,28 @@ use cenote_sim::exec::{Ended, Stop};
 
 use super::harness::{FLAG, Found, Litmus, Thread, X};
 use super::publication::{ALL_STEPS, Steps, WITHOUT_ONE, publication};
+use cenote::memory::{OwnedWord, SyncWord, Unpublished};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of simulated memory, which checks each access.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 fn is_reported(found: &Found) -> bool {
     matches!(found.outcome.ended, Ended::Stopped(Stop::Stale(stale)) if (stale.at, stale.reader, stale.writer) == (X, 2, 1))
@@ -48,23 +70,24 @@ fn who_has_not_looked_need_not_see() {
 /// Thread 0 stores `X` and exchanges `FLAG`; thread 1 reads both. The store is held back for longer than the reads take.
 fn exchanges(t: &Thread<'_, true>, exchange: fn(&Thread<'_, true>) -> Result<u64, u64>) {
     if t.number == 0 {
-        t.mem.store(X, 7);
+        sync_word(X).store(&t.mem, 7);
         let _ = exchange(t);
         t.mem.pause();
         t.mem.pause();
     } else {
-        t.find(0, t.mem.load(FLAG));
-        t.find(1, t.mem.load(X));
+        t.find(0, sync_word(FLAG).load(&t.mem));
+        t.find(1, sync_word(X).load(&t.mem));
     }
 }
 
 #[test]
 fn an_exchange_that_only_acquires_publishes_nothing() {
-    let acquires = |t: &Thread<'_, true>| exchanges(t, |t| t.mem.compare_exchange_acquire(FLAG, 0, 1));
+    let acquires =
+        |t: &Thread<'_, true>| exchanges(t, |t| sync_word(FLAG).compare_exchange_acquire(&t.mem, 0, 1));
     let seen = Litmus::new(2, acquires).checking_order().walks(3_000);
     // No reader may rely on it, so that is no fault.
     assert!(seen.contains_key(&[1, 0, 0, 0]), "{seen:?}");
-    let publishes = |t: &Thread<'_, true>| exchanges(t, |t| t.mem.compare_exchange(FLAG, 0, 1));
+    let publishes = |t: &Thread<'_, true>| exchanges(t, |t| sync_word(FLAG).compare_exchange(&t.mem, 0, 1));
     let seen = Litmus::new(2, publishes).checking_order().walks(3_000);
     assert!(!seen.contains_key(&[1, 0, 0, 0]), "{seen:?}");
 }
@@ -73,12 +96,12 @@ fn an_exchange_that_only_acquires_publishes_nothing() {
 fn what_was_seen_before_an_exchange_that_only_acquires_must_be_seen_after_it() {
     let exchanges = |t: &Thread<'_, false>| {
         if t.number == 0 {
-            t.mem.write_word(X, 7);
+            unpublished(X, 8).write_word(&t.mem, 7);
             t.mem.fence();
-            let _ = t.mem.compare_exchange_acquire(FLAG, 0, 1);
+            let _ = sync_word(FLAG).compare_exchange_acquire(&t.mem, 0, 1);
         } else {
-            t.mem.load(FLAG);
-            t.mem.owned_peek(X);
+            sync_word(FLAG).load(&t.mem);
+            owned_word(X).peek(&t.mem);
         }
     };
     // It is in the cache of thread 0, no more.
@@ -89,13 +112,13 @@ fn what_was_seen_before_an_exchange_that_only_acquires_must_be_seen_after_it() {
 fn what_a_lost_cache_took_with_it_need_not_be_seen() {
     let loses = |t: &Thread<'_, false>| {
         if t.number == 0 {
-            t.mem.write_word(X, 7);
-            t.mem.store(FLAG, 1);
-            t.mem.load(FLAG);
+            unpublished(X, 8).write_word(&t.mem, 7);
+            sync_word(FLAG).store(&t.mem, 1);
+            sync_word(FLAG).load(&t.mem);
         }
     };
     let litmus = Litmus {
-        audit: |t| t.find(0, t.mem.owned_peek(X)),
+        audit: |t| t.find(0, owned_word(X).peek(&t.mem)),
         ..Litmus::new(1, loses).dies_at(2).checking_order()
     };
     let seen = litmus.walks(500);
@@ -112,7 +135,7 @@ fn goes_on(t: &Thread<'_, false>, store: fn(&Thread<'_, false>)) {
         t.mem.fence();
         (0..4).for_each(|_| t.mem.pause());
     } else {
-        (0..16).for_each(|_| t.find(0, t.mem.owned_peek(X)));
+        (0..16).for_each(|_| t.find(0, owned_word(X).peek(&t.mem)));
     }
 }
 
@@ -120,12 +143,12 @@ fn goes_on(t: &Thread<'_, false>, store: fn(&Thread<'_, false>)) {
 fn a_store_whose_thread_went_on_is_not_lost_with_its_host() {
     let kept = |t: &Thread<'_, false>| {
         goes_on(t, |t| {
-            t.mem.owned_store(X, 7);
+            owned_word(X).set(&t.mem, 7);
             t.mem.write_back(X, 8);
         })
     };
     Litmus::new(2, kept).dies_at(4).checking_order().walks(3_000);
-    let lost = |t: &Thread<'_, false>| goes_on(t, |t| t.mem.owned_store(X, 7));
+    let lost = |t: &Thread<'_, false>| goes_on(t, |t| owned_word(X).set(&t.mem, 7));
     let litmus = Litmus::new(2, lost).dies_at(4).checking_order();
     litmus.first(|found| {
         is_reported(found)
@@ -136,13 +159,14 @@ fn a_store_whose_thread_went_on_is_not_lost_with_its_host() {
 
 #[test]
 fn a_store_that_is_waited_for_late_may_be_lost() {
-    let late = |t: &Thread<'_, false>| goes_on(t, |t| t.mem.owned_store_lazily(X, 7));
+    let late = |t: &Thread<'_, false>| goes_on(t, |t| owned_word(X).set_lazily(&t.mem, 7));
     Litmus::new(2, late).dies_at(4).checking_order().walks(3_000);
 }
 
 /// A store buffer that is full lets an older store of the same word out, after the newest one was made.
 #[test]
 fn of_many_stores_that_are_waited_for_late_the_last_one_may_be_lost() {
-    let late = |t: &Thread<'_, false>| goes_on(t, |t| (0..12).for_each(|n| t.mem.owned_store_lazily(X, n)));
+    let late =
+        |t: &Thread<'_, false>| goes_on(t, |t| (0..12).for_each(|n| owned_word(X).set_lazily(&t.mem, n)));
     Litmus::new(2, late).dies_at(15).checking_order().walks(3_000);
 }

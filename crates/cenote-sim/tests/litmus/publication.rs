@@ -5,6 +5,28 @@ use cenote::memory::Memory;
 
 use super::guarantees::never;
 use super::harness::{FLAG, Litmus, Registers, Thread, X};
+use cenote::memory::{Published, SyncWord, Unpublished};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Which steps of publication are taken.
 #[derive(Clone, Copy)]
@@ -22,25 +44,25 @@ pub struct Steps {
 /// Thread 0 publishes `X` by `FLAG`; thread 1, whose cache has an old copy, sees the flag and reads.
 pub fn publication<const C: bool>(t: &Thread<'_, C>, steps: Steps) {
     if t.number == 0 {
-        t.mem.write_word(X, 7);
+        unpublished(X, 8).write_word(&t.mem, 7);
         if steps.writes_back {
             t.mem.write_back(X, 8);
         }
         if steps.fences {
             t.mem.fence();
         }
-        t.mem.store(FLAG, 1);
+        sync_word(FLAG).store(&t.mem, 1);
         t.mem.fence();
     } else {
-        t.mem.load_speculative(X);
+        sync_word(X).load_speculative(&t.mem);
         if steps.looks {
-            t.find(0, t.mem.load(FLAG));
+            t.find(0, sync_word(FLAG).load(&t.mem));
         }
         if steps.invalidates {
             t.mem.invalidate(X, 8);
             t.mem.fence();
         }
-        t.find(1, u64::from(t.mem.bytes(X, 1)[0]));
+        t.find(1, u64::from(published(X, 1).bytes(&t.mem)[0]));
     }
 }
 

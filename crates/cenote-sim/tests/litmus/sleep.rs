@@ -6,6 +6,14 @@ use cenote::memory::Memory;
 use cenote_sim::exec::{Ended, Overslept, Stop};
 
 use super::harness::{FLAG, Found, Litmus, Thread};
+use cenote::memory::SyncWord;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
 
 const TIME: Duration = Duration::from_millis(1);
 
@@ -20,12 +28,12 @@ fn oversleeps(found: &Found) -> bool {
 /// Thread 0 sleeps until the word is not 0; thread 1 changes it, and wakes the sleeper if `wakes`.
 fn sleeps(t: &Thread<'_, true>, wakes: bool) {
     if t.number == 0 {
-        while t.mem.load(FLAG) == 0 {
+        while sync_word(FLAG).load(&t.mem) == 0 {
             t.mem.kernel().wait(&[], &[(FLAG, 0)], TIME);
         }
         t.find(0, 1);
     } else {
-        t.mem.fetch_add(FLAG, 1);
+        sync_word(FLAG).fetch_add(&t.mem, 1);
         if wakes {
             t.mem.kernel().wake(FLAG);
         }
@@ -47,7 +55,7 @@ fn a_change_alone_wakes_nobody() {
 fn who_dies_before_the_call_leaves_sleepers_who_look_later() {
     let notifications = |t: &Thread<'_, true>| {
         if t.number == 0 {
-            t.mem.fetch_add(FLAG, 1);
+            sync_word(FLAG).fetch_add(&t.mem, 1);
             t.mem.kernel().wake(FLAG);
         } else {
             t.mem.kernel().wait(&[], &[(FLAG, 0)], TIME);

@@ -4,6 +4,28 @@ use cenote::memory::Memory;
 use cenote_sim::exec::{Ended, Stop};
 
 use super::harness::{FLAG, Found, Litmus, Thread, X};
+use cenote::memory::{Published, SyncWord, Unpublished};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of simulated memory, which checks each access.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of simulated memory, which checks each access.
+    unsafe { Unpublished::at(at, len) }
+}
 
 fn is_reported(found: &Found) -> bool {
     matches!(found.outcome.ended, Ended::Stopped(Stop::SliceChanged(changed)) if changed.slice == X)
@@ -13,12 +35,12 @@ fn is_reported(found: &Found) -> bool {
 fn reads_pinned(t: &Thread<'_, true>) {
     if t.number == 0 {
         t.mem.pinned();
-        t.mem.bytes(X, 8);
-        t.mem.load(FLAG);
+        published(X, 8).bytes(&t.mem);
+        sync_word(FLAG).load(&t.mem);
         t.mem.unpinned();
-        t.mem.load(FLAG);
+        sync_word(FLAG).load(&t.mem);
     } else {
-        t.mem.write_word(X, 1);
+        unpublished(X, 8).write_word(&t.mem, 1);
     }
 }
 
@@ -34,10 +56,10 @@ fn a_change_under_a_pinned_readers_slice_is_reported() {
 fn who_is_not_pinned_holds_nothing() {
     let litmus = Litmus::new(2, |t: &Thread<'_, true>| {
         if t.number == 0 {
-            t.mem.bytes(X, 8);
-            t.mem.load(FLAG);
+            published(X, 8).bytes(&t.mem);
+            sync_word(FLAG).load(&t.mem);
         } else {
-            t.mem.write_word(X, 1);
+            unpublished(X, 8).write_word(&t.mem, 1);
         }
     });
     litmus.walks(500);

@@ -22,7 +22,8 @@ impl Coherent {
     }
 }
 
-impl Memory for Coherent {
+// SAFETY: all accesses go through the view of a mapping that this holds, which keeps them within it.
+unsafe impl Memory for Coherent {
     const COHERENT: bool = true;
     const NAME: &'static str = "coherent";
 
@@ -38,7 +39,7 @@ impl Memory for Coherent {
         self.mapping.is_backed(end)
     }
 
-    fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
         self.mapping.punch(at, len)
     }
 
@@ -47,65 +48,66 @@ impl Memory for Coherent {
     }
 
     #[inline]
-    fn load(&self, at: u64) -> u64 {
+    unsafe fn load(&self, at: u64) -> u64 {
         self.word(at).load(Ordering::Acquire)
     }
 
     #[inline]
-    fn store(&self, at: u64, value: u64) {
+    unsafe fn store(&self, at: u64, value: u64) {
         self.word(at).store(value, Ordering::Release)
     }
 
-    fn store_line(&self, at: u64, line: [u64; 8]) {
+    unsafe fn store_line(&self, at: u64, line: [u64; 8]) {
         for (n, word) in line.into_iter().enumerate() {
-            self.store(at + 8 * n as u64, word);
+            // SAFETY: the caller's promise.
+            unsafe { self.store(at + 8 * n as u64, word) };
         }
     }
 
     #[inline]
-    fn announce(&self, at: u64, value: u64) {
+    unsafe fn announce(&self, at: u64, value: u64) {
         // A swap is a full barrier on every architecture that matters here and cheaper than store and fence.
         self.word(at).swap(value, Ordering::SeqCst);
     }
 
     #[inline]
-    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.word(at)
             .compare_exchange(current, new, Ordering::SeqCst, Ordering::Acquire)
     }
 
     #[inline]
-    fn swap(&self, at: u64, value: u64) -> u64 {
+    unsafe fn swap(&self, at: u64, value: u64) -> u64 {
         self.word(at).swap(value, Ordering::SeqCst)
     }
 
     #[inline]
-    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_add(&self, at: u64, value: u64) -> u64 {
         self.word(at).fetch_add(value, Ordering::SeqCst)
     }
 
     #[inline]
-    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_or(&self, at: u64, value: u64) -> u64 {
         self.word(at).fetch_or(value, Ordering::SeqCst)
     }
 
     #[inline]
-    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_and(&self, at: u64, value: u64) -> u64 {
         self.word(at).fetch_and(value, Ordering::SeqCst)
     }
 
     #[inline]
-    fn load_speculative(&self, at: u64) -> u64 {
+    unsafe fn load_speculative(&self, at: u64) -> u64 {
         self.word(at).load(Ordering::Acquire)
     }
 
     #[inline]
-    fn fetch_line(&self, at: u64) -> [u64; 8] {
+    unsafe fn fetch_line(&self, at: u64) -> [u64; 8] {
         self.view.read_line(at)
     }
 
     #[inline(always)]
-    fn tagged(&self, at: u64, tag: u16) -> u32 {
+    unsafe fn tagged(&self, at: u64, tag: u16) -> u32 {
         self.view.tagged(at, tag)
     }
 
@@ -115,42 +117,49 @@ impl Memory for Coherent {
     }
 
     #[inline]
-    fn owned_store(&self, at: u64, value: u64) {
+    unsafe fn owned_store(&self, at: u64, value: u64) {
         self.word(at).store(value, Ordering::Release)
     }
 
     #[inline]
-    fn owned_load(&self, at: u64) -> u64 {
+    unsafe fn owned_load(&self, at: u64) -> u64 {
         self.word(at).load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn owned_peek(&self, at: u64) -> u64 {
+    unsafe fn owned_peek(&self, at: u64) -> u64 {
         self.word(at).load(Ordering::Acquire)
     }
 
     #[inline]
-    fn bytes(&self, at: u64, len: u64) -> &[u8] {
-        self.view.bytes(at, len)
+    unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.view.bytes(at, len) }
     }
 
     #[inline]
-    fn read_word(&self, at: u64) -> u64 {
+    unsafe fn read_word(&self, at: u64) -> u64 {
         self.word(at).load(Ordering::Relaxed)
     }
 
-    #[inline]
-    fn write(&self, at: u64, data: &[u8]) {
-        self.view.write(at, data)
+    unsafe fn copy_out(&self, at: u64, to: &mut [u8]) {
+        self.view.copy_out(at, to)
     }
 
     #[inline]
-    fn write_word(&self, at: u64, value: u64) {
+    unsafe fn write(&self, at: u64, data: &[u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.view.write(at, data) }
+    }
+
+    #[inline]
+    unsafe fn write_word(&self, at: u64, value: u64) {
         self.word(at).store(value, Ordering::Relaxed)
     }
 
-    fn zero(&self, at: u64, len: u64) {
-        self.view.zero(at, len)
+    unsafe fn zero(&self, at: u64, len: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.view.zero(at, len) }
     }
 
     #[inline]

@@ -8,20 +8,52 @@ use std::sync::Arc;
 use std::sync::Barrier;
 
 use super::delegated::{MAILBOX_BYTES, Mailboxes, ServingLease, Words};
-use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Memory, Noncoherent};
+use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Noncoherent};
 use super::{Delegated, Device, Liveness, MapError};
+use crate::memory::{OwnedWord, Published, SyncWord, Unpublished, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the memory of this test, which nobody uses otherwise.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of the memory of this test, which nobody uses otherwise.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the memory of this test, which nobody uses otherwise.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of the memory of this test, which nobody uses otherwise.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the memory of this test, which nobody uses otherwise.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const LEN: u64 = 1 << 20;
 /// Rounds of a litmus test.
 const ROUNDS: u64 = 20_000;
 
 /// Where the mailboxes are, for a backend that has some.
-const BOXES: Mailboxes = Mailboxes {
-    first: LEN / 2,
-    stride: MAILBOX_BYTES,
-    count: 4,
-    per_process: 2,
-};
+// SAFETY: within the mappings of these tests, which use these lines for nothing else.
+const BOXES: Mailboxes = unsafe { Mailboxes::new(LEN / 2, MAILBOX_BYTES, 4, 2) };
 
 /// A lock that one of the two views holds from the beginning.
 struct Alone(bool);
@@ -100,65 +132,72 @@ on_every_backend!(
 
 fn sync_words<M: Mapped>() {
     let (a, b) = two::<M>();
-    assert_eq!(b.load(64), 0);
-    a.store(64, 7);
-    assert_eq!((a.load(64), b.load(64), b.load(72)), (7, 7, 0));
-    assert_eq!(b.compare_exchange(64, 7, 8), Ok(7));
-    assert_eq!(a.compare_exchange(64, 7, 9), Err(8));
-    a.announce(64, 10);
-    assert_eq!(b.fetch_add(64, u64::MAX), 10);
-    assert_eq!(a.fetch_or(64, 0xf0), 9);
-    assert_eq!(a.fetch_and(64, 0x0f), 0xf9);
-    assert_eq!(b.load(64), 9);
-    assert_eq!(b.load_speculative(64), 9);
+    assert_eq!(sync_word(64).load(&b), 0);
+    sync_word(64).store(&a, 7);
+    assert_eq!(
+        (
+            sync_word(64).load(&a),
+            sync_word(64).load(&b),
+            sync_word(72).load(&b)
+        ),
+        (7, 7, 0)
+    );
+    assert_eq!(sync_word(64).compare_exchange(&b, 7, 8), Ok(7));
+    assert_eq!(sync_word(64).compare_exchange(&a, 7, 9), Err(8));
+    sync_word(64).announce(&a, 10);
+    assert_eq!(sync_word(64).fetch_add(&b, u64::MAX), 10);
+    assert_eq!(sync_word(64).fetch_or(&a, 0xf0), 9);
+    assert_eq!(sync_word(64).fetch_and(&a, 0x0f), 0xf9);
+    assert_eq!(sync_word(64).load(&b), 9);
+    assert_eq!(sync_word(64).load_speculative(&b), 9);
 }
 
 fn owned_words<M: Mapped>() {
     let (owner, other) = two::<M>();
-    owner.owned_store(128, 5);
-    assert_eq!(owner.owned_load(128), 5);
+    owned_word(128).set(&owner, 5);
+    assert_eq!(owned_word(128).get(&owner), 5);
     owner.persist(128, 8);
-    assert_eq!(other.owned_peek(128), 5);
+    assert_eq!(owned_word(128).peek(&other), 5);
 }
 
 fn protected_data<M: Mapped>() {
     let (writer, reader) = two::<M>();
     let text: Vec<u8> = (0..1000).map(|n| n as u8).collect();
-    writer.zero(4096, 1024);
-    writer.write(4096 + 3, &text);
-    writer.write_word(8192, 42);
+    unpublished(4096, 1024).zero(&writer);
+    unpublished(4096 + 3, text.len() as u64).write(&writer, &text);
+    unpublished(8192, 8).write_word(&writer, 42);
     writer.write_back(4096, 1024);
     writer.fence();
     writer.persist(8192, 8);
-    writer.store(64, 1);
-    while reader.load(64) == 0 {}
-    assert_eq!(reader.bytes(4096 + 3, 1000), &text[..]);
-    assert_eq!(reader.bytes(4096, 3), [0; 3]);
-    assert_eq!(reader.bytes(8192, 8), 42u64.to_le_bytes());
+    sync_word(64).store(&writer, 1);
+    while sync_word(64).load(&reader) == 0 {}
+    assert_eq!(published(4096 + 3, 1000).bytes(&reader), &text[..]);
+    assert_eq!(published(4096, 3).bytes(&reader), [0; 3]);
+    assert_eq!(published(8192, 8).bytes(&reader), 42u64.to_le_bytes());
     // Reuse: the reader drops the lines, the writer writes again.
     reader.invalidate(4096, 1024);
     reader.fence();
-    writer.write(4096, b"again");
+    unpublished(4096, b"again".len() as u64).write(&writer, b"again");
     writer.persist(4096, 5);
-    assert_eq!(reader.bytes(4096, 5), b"again");
+    assert_eq!(published(4096, 5).bytes(&reader), b"again");
 }
 
 fn lines<M: Mapped>() {
     let (a, b) = two::<M>();
     for n in 0..8 {
-        a.store(LINE + 8 * n, n + 1);
+        sync_word(LINE + 8 * n).store(&a, n + 1);
     }
-    assert_eq!(b.fetch_line(LINE), [1, 2, 3, 4, 5, 6, 7, 8]);
-    assert_eq!(b.load_speculative(LINE + 56), 8);
-    a.store(LINE + 16, 7 << 48 | 5);
-    a.store(LINE + 56, 7 << 48);
-    b.fetch_line(LINE);
-    assert_eq!(b.tagged(LINE, 7), 0b1000_0100);
-    assert_eq!(b.tagged(LINE, 0), 0b0111_1011);
-    assert_eq!(b.tagged(LINE, 0xffff), 0);
+    assert_eq!(word_line(LINE).fetch(&b), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(sync_word(LINE + 56).load_speculative(&b), 8);
+    sync_word(LINE + 16).store(&a, 7 << 48 | 5);
+    sync_word(LINE + 56).store(&a, 7 << 48);
+    word_line(LINE).fetch(&b);
+    assert_eq!(word_line(LINE).tagged(&b, 7), 0b1000_0100);
+    assert_eq!(word_line(LINE).tagged(&b, 0), 0b0111_1011);
+    assert_eq!(word_line(LINE).tagged(&b, 0xffff), 0);
     b.prefetch(LINE);
-    a.store_line(LINE, [8, 7, 6, 5, 4, 3, 2, 1]);
-    assert_eq!(b.fetch_line(LINE), [8, 7, 6, 5, 4, 3, 2, 1]);
+    word_line(LINE).store_line(&a, [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(word_line(LINE).fetch(&b), [8, 7, 6, 5, 4, 3, 2, 1]);
     b.quiesce();
     assert_eq!(super::lines(60, 10).collect::<Vec<_>>(), [0, 64]);
     assert_eq!(super::lines(64, 64).collect::<Vec<_>>(), [64]);
@@ -172,10 +211,10 @@ fn read_modify_writes_are_atomic<M: Mapped>() {
         for mem in [&a, &b] {
             scope.spawn(move || {
                 for n in 0..ROUNDS {
-                    mem.fetch_add(0, 1);
-                    mem.fetch_or(64, 1 << (n % 64));
-                    let mut seen = mem.load(128);
-                    while let Err(found) = mem.compare_exchange(128, seen, seen + 1) {
+                    sync_word(0).fetch_add(mem, 1);
+                    sync_word(64).fetch_or(mem, 1 << (n % 64));
+                    let mut seen = sync_word(128).load(mem);
+                    while let Err(found) = sync_word(128).compare_exchange(mem, seen, seen + 1) {
                         seen = found;
                     }
                 }
@@ -183,7 +222,11 @@ fn read_modify_writes_are_atomic<M: Mapped>() {
         }
     });
     assert_eq!(
-        (a.load(0), a.load(64), b.load(128)),
+        (
+            sync_word(0).load(&a),
+            sync_word(64).load(&a),
+            sync_word(128).load(&b)
+        ),
         (2 * ROUNDS, u64::MAX, 2 * ROUNDS)
     );
 }
@@ -194,15 +237,18 @@ fn offsets_outside_are_refused<M: Mapped>() {
     for at in [LEN, LEN + 64, u64::MAX - 7] {
         // Without the assertion an offset is only kept within the reservation.
         if cfg!(debug_assertions) {
-            assert!(std::panic::catch_unwind(|| mem.load(at)).is_err(), "{at:#x}");
+            assert!(
+                std::panic::catch_unwind(|| sync_word(at).load(&*mem)).is_err(),
+                "{at:#x}"
+            );
         }
         assert!(
-            std::panic::catch_unwind(|| mem.bytes(at, 8).len()).is_err(),
+            std::panic::catch_unwind(|| published(at, 8).bytes(&*mem).len()).is_err(),
             "{at:#x}"
         );
     }
-    assert!(std::panic::catch_unwind(|| mem.bytes(64, u64::MAX - 8).len()).is_err());
-    assert_eq!(mem.bytes(LEN - 8, 8), [0; 8]);
+    assert!(std::panic::catch_unwind(|| published(64, u64::MAX - 8).bytes(&*mem).len()).is_err());
+    assert_eq!(published(LEN - 8, 8).bytes(&*mem), [0; 8]);
 }
 
 /// Runs `left` and `lease` at the same time, round after round, and `check` after each.
@@ -238,18 +284,18 @@ fn litmus_message_passing<M: Mapped>() {
         |mem, round| {
             // Out of place: each round publishes another line.
             let data = 4096 + (round % 1024) * LINE;
-            mem.write_word(data, round);
+            unpublished(data, 8).write_word(mem, round);
             mem.persist(data, 8);
-            mem.store(0, round);
+            sync_word(0).store(mem, round);
         },
         |mem, round| {
-            while mem.load(0) != round {
+            while sync_word(0).load(mem) != round {
                 std::hint::spin_loop();
             }
             let data = 4096 + (round % 1024) * LINE;
             mem.invalidate(data, 8);
             mem.fence();
-            u64::from_le_bytes(mem.bytes(data, 8).try_into().unwrap())
+            u64::from_le_bytes(published(data, 8).bytes(mem).try_into().unwrap())
         },
         |round, (), seen| assert_eq!(seen, round),
     );
@@ -259,8 +305,8 @@ fn litmus_message_passing<M: Mapped>() {
 fn litmus_announcements<M: Mapped>() {
     let side = |mine: u64, theirs: u64| {
         move |mem: &M, round: u64| {
-            mem.announce(mine, round);
-            mem.load(theirs)
+            sync_word(mine).announce(mem, round);
+            sync_word(theirs).load(mem)
         }
     };
     rounds::<M, _, _>(side(0, 64), side(64, 0), |round, left, lease| {
@@ -277,10 +323,10 @@ fn litmus_line_order<M: Mapped>() {
         |mem, round| {
             // Written in descending order, so that a reader in ascending order may only see newer words further up.
             for n in (0..8).rev() {
-                mem.store(LINE + 8 * n, round);
+                sync_word(LINE + 8 * n).store(mem, round);
             }
         },
-        |mem, _| mem.fetch_line(LINE),
+        |mem, _| word_line(LINE).fetch(mem),
         |round, (), line| {
             assert!(
                 line.windows(2).all(|pair| pair[0] <= pair[1]),
@@ -294,12 +340,12 @@ fn litmus_line_order<M: Mapped>() {
 fn counting_counts_what_reaches_memory() {
     let (mem, _) = two::<Counting<Noncoherent>>();
     Counts::reset();
-    mem.load(0);
-    mem.fetch_line(64);
-    mem.fetch_line(128);
-    mem.load_speculative(128);
-    mem.bytes(60, 8);
-    mem.store(0, 1);
+    sync_word(0).load(&mem);
+    word_line(64).fetch(&mem);
+    word_line(128).fetch(&mem);
+    sync_word(128).load_speculative(&mem);
+    published(60, 8).bytes(&mem);
+    sync_word(0).store(&mem, 1);
     let counts = Counts::current();
     assert_eq!(
         (counts.sync_loads, counts.line_fetches, counts.protected_lines),
@@ -317,8 +363,11 @@ fn reserved_bytes_extend_the_file_and_anonymous_memory_has_none() {
     assert_eq!(mapping.file_len().unwrap(), 2 << 20);
     assert!(!mapping.is_empty());
     let mem = Coherent::over(Arc::new(Mapping::anonymous(1 << 20).unwrap())).unwrap();
-    mem.store(8, 1);
-    assert_eq!((mem.load(8), mem.mapping().file_len().unwrap()), (1, 1 << 20));
+    sync_word(8).store(&mem, 1);
+    assert_eq!(
+        (sync_word(8).load(&mem), mem.mapping().file_len().unwrap()),
+        (1, 1 << 20)
+    );
 }
 
 #[test]
@@ -350,5 +399,5 @@ fn a_device_is_mapped_in_whole_pieces_and_has_its_bytes_already() {
     assert_eq!(&mapping.fresh_head::<4>().unwrap(), b"pool");
     let mem = Coherent::over(Arc::new(mapping)).unwrap();
     // A piece that is larger than a huge page, from one of its multiples on.
-    assert!((mem.bytes(0, 1).as_ptr() as u64).is_multiple_of(PIECE));
+    assert!((published(0, 1).bytes(&mem).as_ptr() as u64).is_multiple_of(PIECE));
 }

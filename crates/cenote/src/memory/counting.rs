@@ -61,7 +61,8 @@ impl Counts {
 #[derive(Clone)]
 pub struct Counting<M: Memory>(M);
 
-impl<M: Memory> Memory for Counting<M> {
+// SAFETY: the inner memory keeps the promise.
+unsafe impl<M: Memory> Memory for Counting<M> {
     const COHERENT: bool = M::COHERENT;
     const DELEGATED: bool = M::DELEGATED;
     const NAME: &'static str = M::NAME;
@@ -78,8 +79,9 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.is_backed(end)
     }
 
-    fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
-        self.0.punch(at, len)
+    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.punch(at, len) }
     }
 
     fn enter(&self, place: u32) -> bool {
@@ -98,120 +100,148 @@ impl<M: Memory> Memory for Counting<M> {
         self.0.unpinned()
     }
 
-    fn store_line(&self, at: u64, line: [u64; 8]) {
+    unsafe fn store_line(&self, at: u64, line: [u64; 8]) {
         count(|c| c.sync_stores += 1);
-        self.0.store_line(at, line)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store_line(at, line) }
     }
 
     fn kernel(&self) -> &dyn Kernel {
         self.0.kernel()
     }
 
-    fn load(&self, at: u64) -> u64 {
+    unsafe fn load(&self, at: u64) -> u64 {
         count(|c| c.sync_loads += 1);
-        self.0.load(at)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load(at) }
     }
 
-    fn store(&self, at: u64, value: u64) {
+    unsafe fn store(&self, at: u64, value: u64) {
         count(|c| c.sync_stores += 1);
-        self.0.store(at, value)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store(at, value) }
     }
 
-    fn announce(&self, at: u64, value: u64) {
+    unsafe fn announce(&self, at: u64, value: u64) {
         count(|c| c.sync_stores += 1);
-        self.0.announce(at, value)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.announce(at, value) }
     }
 
-    fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
+    unsafe fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
         count(|c| c.exchanges += 1);
-        self.0.exchange_as_last_server(at, current, new)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.exchange_as_last_server(at, current, new) }
     }
 
-    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         count(|c| c.exchanges += 1);
-        self.0.compare_exchange(at, current, new)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.compare_exchange(at, current, new) }
     }
 
-    fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         count(|c| {
             c.fences += 1;
             c.exchanges += 1;
         });
-        self.0.fence_and_exchange(at, current, new)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.fence_and_exchange(at, current, new) }
     }
 
-    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_add(&self, at: u64, value: u64) -> u64 {
         count(|c| c.exchanges += 1);
-        self.0.fetch_add(at, value)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.fetch_add(at, value) }
     }
 
-    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_or(&self, at: u64, value: u64) -> u64 {
         count(|c| c.exchanges += 1);
-        self.0.fetch_or(at, value)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.fetch_or(at, value) }
     }
 
-    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_and(&self, at: u64, value: u64) -> u64 {
         count(|c| c.exchanges += 1);
-        self.0.fetch_and(at, value)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.fetch_and(at, value) }
     }
 
-    fn load_speculative(&self, at: u64) -> u64 {
-        self.0.load_speculative(at)
+    unsafe fn load_speculative(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load_speculative(at) }
     }
 
-    fn fetch_line(&self, at: u64) -> [u64; 8] {
+    unsafe fn fetch_line(&self, at: u64) -> [u64; 8] {
         count(|c| c.line_fetches += 1);
-        self.0.fetch_line(at)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.fetch_line(at) }
     }
 
-    fn tagged(&self, at: u64, tag: u16) -> u32 {
-        self.0.tagged(at, tag)
+    unsafe fn tagged(&self, at: u64, tag: u16) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.tagged(at, tag) }
     }
 
     fn prefetch(&self, at: u64) {
         self.0.prefetch(at)
     }
 
-    fn owned_store(&self, at: u64, value: u64) {
-        self.0.owned_store(at, value)
+    unsafe fn owned_store(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.owned_store(at, value) }
     }
 
-    fn owned_store_lazily(&self, at: u64, value: u64) {
-        self.0.owned_store_lazily(at, value)
+    unsafe fn owned_store_lazily(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.owned_store_lazily(at, value) }
     }
 
-    fn owned_load(&self, at: u64) -> u64 {
-        self.0.owned_load(at)
+    unsafe fn owned_load(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.owned_load(at) }
     }
 
-    fn owned_peek(&self, at: u64) -> u64 {
+    unsafe fn owned_peek(&self, at: u64) -> u64 {
         count(|c| c.sync_loads += 1);
-        self.0.owned_peek(at)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.owned_peek(at) }
     }
 
-    fn bytes(&self, at: u64, len: u64) -> &[u8] {
+    unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
         count(|c| c.protected_lines += lines(at, len).count() as u64);
-        self.0.bytes(at, len)
+        // SAFETY: the caller's promise.
+        unsafe { self.0.bytes(at, len) }
     }
 
-    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
-        self.0.bytes(at, len)
+    unsafe fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.bytes(at, len) }
     }
 
     fn reads(&self, at: u64, len: u64) {
         count(|c| c.protected_lines += lines(at, len).count() as u64);
     }
 
-    fn write(&self, at: u64, data: &[u8]) {
-        self.0.write(at, data)
+    unsafe fn copy_out(&self, at: u64, to: &mut [u8]) {
+        count(|c| c.protected_lines += lines(at, to.len() as u64).count() as u64);
+        // SAFETY: the caller's promise.
+        unsafe { self.0.copy_out(at, to) }
     }
 
-    fn write_word(&self, at: u64, value: u64) {
-        self.0.write_word(at, value)
+    unsafe fn write(&self, at: u64, data: &[u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.write(at, data) }
     }
 
-    fn zero(&self, at: u64, len: u64) {
-        self.0.zero(at, len)
+    unsafe fn write_word(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.write_word(at, value) }
+    }
+
+    unsafe fn zero(&self, at: u64, len: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.zero(at, len) }
     }
 
     fn write_back(&self, at: u64, len: u64) {

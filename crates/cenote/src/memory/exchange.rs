@@ -27,7 +27,8 @@ pub trait Exchange: Clone + Default + Send + Sync + 'static {
     fn modify(&self, flusher: Flusher, word: &AtomicU64, change: Modify) -> u64 {
         loop {
             let line = word.as_ptr() as *const u8;
-            flusher.flush(line);
+            // SAFETY: the line of a word that is borrowed.
+            unsafe { flusher.flush(line) };
             flusher.fence();
             let current = word.load(Ordering::Acquire);
             if let Ok(before) = self.compare_exchange(flusher, word, current, change.of(current)) {
@@ -76,10 +77,12 @@ impl Exchange for CpuExchange {
         new: u64,
     ) -> Result<u64, u64> {
         let line = word.as_ptr() as *const u8;
-        flusher.flush(line);
+        // SAFETY: the line of a word that is borrowed.
+        unsafe { flusher.flush(line) };
         flusher.fence();
         let result = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst);
-        flusher.flush(line);
+        // SAFETY: the line of a word that is borrowed.
+        unsafe { flusher.flush(line) };
         flusher.fence();
         result
     }
@@ -87,14 +90,16 @@ impl Exchange for CpuExchange {
     #[inline]
     fn modify(&self, flusher: Flusher, word: &AtomicU64, change: Modify) -> u64 {
         let line = word.as_ptr() as *const u8;
-        flusher.flush(line);
+        // SAFETY: the line of a word that is borrowed.
+        unsafe { flusher.flush(line) };
         flusher.fence();
         let before = match change {
             Modify::Add(value) => word.fetch_add(value, Ordering::SeqCst),
             Modify::Or(value) => word.fetch_or(value, Ordering::SeqCst),
             Modify::And(value) => word.fetch_and(value, Ordering::SeqCst),
         };
-        flusher.flush(line);
+        // SAFETY: the line of a word that is borrowed.
+        unsafe { flusher.flush(line) };
         flusher.fence();
         before
     }

@@ -43,9 +43,13 @@ impl Flusher {
     }
 
     /// Drops the line that holds `at` from the cache; a dirty line is written back first.
+    ///
+    /// # Safety
+    ///
+    /// `at` lies in memory that is mapped and stays so meanwhile.
     #[inline]
-    pub fn flush(self, at: *const u8) {
-        // SAFETY: flushing changes no value; `at` lies in a mapping that the caller keeps alive.
+    pub unsafe fn flush(self, at: *const u8) {
+        // SAFETY: flushing changes no value; `at` lies in mapped memory, as the caller promises.
         unsafe {
             match self.kind {
                 FlushKind::Optimised => {
@@ -59,10 +63,15 @@ impl Flusher {
     }
 
     /// Writes the line that holds `at` back and may keep it in the cache.
+    ///
+    /// # Safety
+    ///
+    /// `at` lies in memory that is mapped and stays so meanwhile.
     #[inline]
-    pub fn write_back(self, at: *const u8) {
+    pub unsafe fn write_back(self, at: *const u8) {
         if !self.clwb {
-            return self.flush(at);
+            // SAFETY: the caller's promise.
+            return unsafe { self.flush(at) };
         }
         // SAFETY: as for `flush`; the CPU has the instruction.
         unsafe { core::arch::asm!("clwb [{}]", in(reg) at, options(nostack, preserves_flags)) }
@@ -100,10 +109,18 @@ impl Flusher {
     }
 
     /// Never reached: a flusher cannot be made here.
-    pub fn flush(self, _at: *const u8) {}
+    ///
+    /// # Safety
+    ///
+    /// `at` lies in memory that is mapped and stays so meanwhile.
+    pub unsafe fn flush(self, _at: *const u8) {}
 
     /// Never reached: a flusher cannot be made here.
-    pub fn write_back(self, _at: *const u8) {
+    ///
+    /// # Safety
+    ///
+    /// `at` lies in memory that is mapped and stays so meanwhile.
+    pub unsafe fn write_back(self, _at: *const u8) {
         let _ = self.clwb;
     }
 

@@ -15,6 +15,7 @@ use super::backing::{Backing, Device};
 use super::file_size::{NoSignal, is_beyond_limit};
 use super::flush::Flusher;
 use super::mapped::{self, Entry};
+use super::once::copy_atomically;
 use super::opening::Distrust;
 use super::unfit::{Unfit, WrongLockFile};
 use std::fs::File;
@@ -348,12 +349,13 @@ impl Mapping {
         let view = self.view();
         if let Ok(flusher) = Flusher::detect() {
             for line in super::lines(0, N as u64) {
-                flusher.flush(view.aligned(line, LINE));
+                // SAFETY: a line of our own mapping.
+                unsafe { flusher.flush(view.aligned(line, LINE)) };
             }
             flusher.fence();
         }
         let mut head = [0; N];
-        head.copy_from_slice(view.bytes(0, N as u64));
+        view.copy_out(0, &mut head);
         Ok(head)
     }
 
@@ -526,25 +528,39 @@ impl View {
         let _ = pointer;
     }
 
+    /// # Safety
+    ///
+    /// As for [`super::Memory::bytes`].
     #[inline]
-    pub(super) fn bytes(&self, at: u64, len: u64) -> &[u8] {
+    pub(super) unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
         let pointer = self.pointer(at, len);
-        // SAFETY: in bounds; protected data is not written while it is published (the visibility rule), and
-        // unpublished data is read by its writer alone.
+        // SAFETY: in bounds; by the caller's promise protected data that nobody writes.
         unsafe { std::slice::from_raw_parts(pointer, len as usize) }
     }
 
+    /// Copies bytes that others may change meanwhile.
+    pub(super) fn copy_out(&self, at: u64, to: &mut [u8]) {
+        let from = self.pointer(at, to.len() as u64);
+        // SAFETY: in bounds, as was just checked.
+        unsafe { copy_atomically(from, to) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`super::Memory::write`].
     #[inline]
-    pub(super) fn write(&self, at: u64, data: &[u8]) {
+    pub(super) unsafe fn write(&self, at: u64, data: &[u8]) {
         let pointer = self.pointer(at, data.len() as u64);
-        // SAFETY: in bounds; the range is unpublished and belongs to the caller; `data` cannot overlap it, as it
-        // would have to be a published range.
+        // SAFETY: in bounds; by the caller's promise the range is unpublished and belongs to the caller. `data` may overlap it.
         unsafe { std::ptr::copy(data.as_ptr(), pointer, data.len()) }
     }
 
-    pub(super) fn zero(&self, at: u64, len: u64) {
+    /// # Safety
+    ///
+    /// As for [`super::Memory::zero`].
+    pub(super) unsafe fn zero(&self, at: u64, len: u64) {
         let pointer = self.pointer(at, len);
-        // SAFETY: in bounds; the range is unpublished and belongs to the caller.
+        // SAFETY: in bounds; by the caller's promise the range is unpublished and belongs to the caller.
         unsafe { std::ptr::write_bytes(pointer, 0, len as usize) }
     }
 }

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | sync word | [`SyncWord`] | anyone, atomically, past the cache | anyone, past the cache |
 //! | single writer | [`OwnedWord`] | its owner, through the cache, then written back | [`OwnedWord::peek`], afresh |
-//! | protected data | [`Published`] | once, before publication, then written back | through the cache, no flush |
+//! | protected data | [`Unpublished`], then [`Published`] | once, before publication, then written back | through the cache, no flush |
 //!
 //! **Ordering.** `load` is an acquire, `store` a release, `announce` and the read-modify-writes are
 //! sequentially consistent. [`Memory::fence`] completes all write-backs and invalidations begun by this thread
@@ -17,6 +17,10 @@
 //! **Offsets.** Every operation takes an offset from the start of the pool and keeps it within the addresses that are
 //! reserved for the pool, so that no offset can touch memory outside it. Callers check offsets against what the pool
 //! has *committed* first (the trust rule): to touch what is not there would end the process.
+//!
+//! **Safety.** Accessors that touch values are unsafe, and their callers promise what [`Memory`] says. Typed cells carry that promise:
+//! who makes one is answerable for its offset, who uses one is not. A layer above memory makes cells where offsets have been checked, mostly in
+//! the types of its records, and is safe to use from there on.
 //!
 //! The contract and its costs are described in `docs/memory-model.md`; litmus tests and the conformance suite
 //! that every backend passes are in `conformance_tests.rs`.
@@ -56,7 +60,7 @@ mod conformance_tests;
 
 pub use backing::{Backing, Device};
 pub use barrier::compiler_barrier;
-pub use cells::{OwnedWord, Published, SyncWord};
+pub use cells::{OwnedWord, Published, SyncWord, Unpublished, WordLine};
 pub(crate) use child::kill_group;
 pub use child::{Signal, WatchedChild, await_any, crash};
 pub use coherent::Coherent;
@@ -89,7 +93,23 @@ use crate::mutant::{self, Mutant};
 pub const LINE: u64 = 64;
 
 /// One memory backend. See the [module documentation](self) for the contract.
-pub trait Memory: Clone + Send + Sync + 'static {
+///
+/// # The caller's promise
+///
+/// Accessors that touch the values of a pool are unsafe. Their caller promises that `at` lies within what the pool has committed, that it is a
+/// multiple of 8 for a word and of 64 for a line, and that the word or the bytes are shared in the way of the accessor, and in no other, for as long
+/// as their block is in use. Offsets that were read from the pool are checked first. [`SyncWord`], [`OwnedWord`], [`WordLine`], [`Published`] and
+/// [`Unpublished`] carry the promise, so that few others make it.
+///
+/// Operations that touch no value are safe: what writes back, drops, prefetches, reserves and asks keeps within the addresses of the pool
+/// whatever the offset is.
+///
+/// # Safety
+///
+/// An implementer promises that the accessors do what the contract says, for memory that stays where it is for as long as a clone of it lives:
+/// words are accessed as atomics, the bytes that [`Memory::bytes`] returns stay valid and are those of the range, and no operation, whatever its
+/// offset, touches memory that is not the pool's.
+pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// Whether hardware keeps every sharer's cache coherent. Code that exists only because caches may be stale
     /// (flush rounds, long-lived announcements) is compiled out where this is true.
     const COHERENT: bool;
@@ -125,7 +145,11 @@ pub trait Memory: Clone + Send + Sync + 'static {
     }
 
     /// Gives a reserved range back. Until it is reserved again, nobody may touch it; afterwards its contents are undefined.
-    fn punch(&self, _at: u64, _len: u64) -> Result<(), MapError> {
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the range, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn punch(&self, _at: u64, _len: u64) -> Result<(), MapError> {
         Err(MapError::Unsupported("giving bytes of a pool back"))
     }
 
@@ -189,83 +213,153 @@ pub trait Memory: Clone + Send + Sync + 'static {
     }
 
     /// Sync word: acquire load. One memory round trip where caches are incoherent.
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
     #[cfg_attr(feature = "mutants", track_caller)]
-    fn load(&self, at: u64) -> u64;
+    unsafe fn load(&self, at: u64) -> u64;
 
     /// Sync word: release store.
-    fn store(&self, at: u64, value: u64);
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn store(&self, at: u64, value: u64);
 
     /// Stores the eight words of the line at `at` (a multiple of 64) past the cache, in ascending order. A reader that fetches the line may find
     /// some stored and others not. Nothing of the line stays in this host's cache. One round trip.
-    fn store_line(&self, at: u64, line: [u64; 8]);
+    ///
+    /// # Safety
+    ///
+    /// The line is of sync or owned words, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn store_line(&self, at: u64, line: [u64; 8]);
 
     /// Sync word: a store that is ordered before every later load of this thread.
-    fn announce(&self, at: u64, value: u64);
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn announce(&self, at: u64, value: u64);
 
     /// Sync word: compare-exchange; `Err` holds what was found instead.
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
     #[cfg_attr(feature = "mutants", track_caller)]
-    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
+    unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
 
     /// Sync word: a compare-exchange that orders nothing before it: this thread's earlier stores may be seen after it. For words that claim a
     /// piece of work, not for words that say it is done. Real memory executes the same instruction as for the other, so words of the process
     /// ([`LocalWord`]) stay in order with it; the simulator does reorder.
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
     #[inline]
-    fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        self.compare_exchange(at, current, new)
+    unsafe fn compare_exchange_acquire(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.compare_exchange(at, current, new) }
     }
 
     /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`]: earlier write-backs are complete before the word changes. One wait where
     /// an exchange begins with a fence anyway, else two.
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
-    fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.fence();
         // Everything before is ordered by the fence.
-        self.compare_exchange_acquire(at, current, new)
+        // SAFETY: the caller's promise.
+        unsafe { self.compare_exchange_acquire(at, current, new) }
     }
 
     /// Sync word: the exchange server's last read-modify-write, which gives the service up. Where this process is about to become the server, it
     /// waits until it is; it executes none for others afterwards. On other memory an ordinary compare-exchange.
-    fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
-        let _ = self.compare_exchange(at, current, new);
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
+        // SAFETY: the caller's promise.
+        let _ = unsafe { self.compare_exchange(at, current, new) };
     }
 
     /// Sync word: sets it, returns what was there before. Where there is no such instruction, a loop of compare-exchanges.
-    fn swap(&self, at: u64, value: u64) -> u64 {
-        swap_by_exchanges(self, at, value)
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn swap(&self, at: u64, value: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { swap_by_exchanges(self, at, value) }
     }
 
     /// Sync word: wrapping add, returns what was there before.
-    fn fetch_add(&self, at: u64, value: u64) -> u64;
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn fetch_add(&self, at: u64, value: u64) -> u64;
 
     /// Sync word: bitwise or, returns what was there before.
-    fn fetch_or(&self, at: u64, value: u64) -> u64;
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn fetch_or(&self, at: u64, value: u64) -> u64;
 
     /// Sync word: bitwise and, returns what was there before.
-    fn fetch_and(&self, at: u64, value: u64) -> u64;
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn fetch_and(&self, at: u64, value: u64) -> u64;
 
     /// A load of a sync word through the cache. The value may be stale by any amount; the caller must be able to find
     /// that out.
-    fn load_speculative(&self, at: u64) -> u64;
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn load_speculative(&self, at: u64) -> u64;
 
     /// The eight words of the line at `at` (a multiple of 64), each at least as new as this call and read in
     /// ascending order. One flush and one miss where caches are incoherent.
-    fn fetch_line(&self, at: u64) -> [u64; 8];
+    ///
+    /// # Safety
+    ///
+    /// The line is of sync or owned words, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn fetch_line(&self, at: u64) -> [u64; 8];
 
     /// [`Memory::fetch_line`] for adjacent lines, all requested at once. Each is read in ascending order; the lines are not ordered among each
     /// other.
-    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+    ///
+    /// # Safety
+    ///
+    /// The lines are of sync or owned words, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
         for (line, at) in lines.iter_mut().zip((at..).step_by(LINE as usize)) {
-            *line = self.fetch_line(at);
+            // SAFETY: the caller's promise.
+            *line = unsafe { self.fetch_line(at) };
         }
     }
 
     /// Which of the eight words of the line at `at` have `tag` as their highest 16 bits, as a mask, the first word lowest.
     /// They are read as by [`Memory::load_speculative`].
+    ///
+    /// # Safety
+    ///
+    /// The line is of sync words, by the [caller's promise](Memory#the-callers-promise).
     #[inline]
-    fn tagged(&self, at: u64, tag: u16) -> u32 {
+    unsafe fn tagged(&self, at: u64, tag: u16) -> u32 {
         (0..8).fold(0, |mask, n| {
-            mask | u32::from(self.load_speculative(at + 8 * n) >> 48 == u64::from(tag)) << n
+            // SAFETY: the caller's promise.
+            mask | u32::from(unsafe { self.load_speculative(at + 8 * n) } >> 48 == u64::from(tag)) << n
         })
     }
 
@@ -274,44 +368,83 @@ pub trait Memory: Clone + Send + Sync + 'static {
 
     /// Single-writer word: its owner's store, through the cache (release). Not visible to other hosts before it
     /// is written back.
-    fn owned_store(&self, at: u64, value: u64);
+    ///
+    /// # Safety
+    ///
+    /// The word is an owned word of the caller, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn owned_store(&self, at: u64, value: u64);
 
     /// The same, for a store that may reach memory late: the owner's other stores before the next fence that follows a write-back of the line may
     /// overtake it, and recovery is right either way. If any other store is lost with its host although its owner went on, the simulator
     /// reports a fault.
+    ///
+    /// # Safety
+    ///
+    /// The word is an owned word of the caller, by the [caller's promise](Memory#the-callers-promise).
     #[inline]
-    fn owned_store_lazily(&self, at: u64, value: u64) {
-        self.owned_store(at, value)
+    unsafe fn owned_store_lazily(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.owned_store(at, value) }
     }
 
     /// Single-writer word: its owner's load, through the cache.
-    fn owned_load(&self, at: u64) -> u64;
+    ///
+    /// # Safety
+    ///
+    /// The word is an owned word of the caller, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn owned_load(&self, at: u64) -> u64;
 
     /// Single-writer word: anybody else's load, afresh (acquire).
+    ///
+    /// # Safety
+    ///
+    /// The word is an owned word, by the [caller's promise](Memory#the-callers-promise).
     #[cfg_attr(feature = "mutants", track_caller)]
-    fn owned_peek(&self, at: u64) -> u64;
+    unsafe fn owned_peek(&self, at: u64) -> u64;
 
     /// The same, for a word that its owner may have changed and not written back: the caller finds out by other means, or is right
     /// with either value.
+    ///
+    /// # Safety
+    ///
+    /// The word is an owned word, by the [caller's promise](Memory#the-callers-promise).
     #[inline]
-    fn owned_peek_speculative(&self, at: u64) -> u64 {
-        self.owned_peek(at)
+    unsafe fn owned_peek_speculative(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.owned_peek(at) }
     }
 
     /// The same, for all of a line at `at` (a multiple of 64), read in ascending order.
+    ///
+    /// # Safety
+    ///
+    /// The line is of owned words, by the [caller's promise](Memory#the-callers-promise).
     #[inline]
-    fn owned_peek_line_speculative(&self, at: u64) -> [u64; 8] {
-        self.fetch_line(at)
+    unsafe fn owned_peek_line_speculative(&self, at: u64) -> [u64; 8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.fetch_line(at) }
     }
 
     /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
-    fn bytes(&self, at: u64, len: u64) -> &[u8];
+    ///
+    /// A reference to bytes that change is undefined behaviour in Rust. No process that uses the pool as it should changes protected data; one that
+    /// is hostile or faulty may. Who does not trust those who may write to the pool uses [`Memory::copy_out`].
+    ///
+    /// # Safety
+    ///
+    /// The bytes are protected data, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn bytes(&self, at: u64, len: u64) -> &[u8];
 
     /// [`Memory::bytes`] for a caller that reads only some of them, and reports which by [`Memory::reads`]. The same on real memory; a simulated
     /// clock charges what is read.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are protected data, by the [caller's promise](Memory#the-callers-promise).
     #[inline(always)]
-    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
-        self.bytes(at, len)
+    unsafe fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.bytes(at, len) }
     }
 
     /// The caller reads this part of what [`Memory::bytes_in_part`] has given it. Does nothing on real memory.
@@ -323,20 +456,45 @@ pub trait Memory: Clone + Send + Sync + 'static {
     #[inline(always)]
     fn reads_private(&self, _lines: u64) {}
 
+    /// Protected data: copies the bytes out, without making a reference to them. Bytes that somebody changes meanwhile arrive old or new, each word
+    /// or byte by itself. For data of co-users who are not trusted, and for what may be damaged.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are protected data, by the [caller's promise](Memory#the-callers-promise), but may change meanwhile.
+    unsafe fn copy_out(&self, at: u64, to: &mut [u8]);
+
     /// Protected data: one word, as [`Memory::bytes`] has it.
+    ///
+    /// # Safety
+    ///
+    /// The word is protected data, by the [caller's promise](Memory#the-callers-promise).
     #[inline]
-    fn read_word(&self, at: u64) -> u64 {
-        read_once(self.bytes(at, 8), 0)
+    unsafe fn read_word(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        read_once(unsafe { self.bytes(at, 8) }, 0)
     }
 
     /// Protected data that is not published yet: copies `data` in.
-    fn write(&self, at: u64, data: &[u8]);
+    ///
+    /// # Safety
+    ///
+    /// The bytes are unpublished, and the caller's alone, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn write(&self, at: u64, data: &[u8]);
 
     /// Protected data that is not published yet: one word.
-    fn write_word(&self, at: u64, value: u64);
+    ///
+    /// # Safety
+    ///
+    /// The word is unpublished, and the caller's alone, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn write_word(&self, at: u64, value: u64);
 
     /// Protected data that is not published yet: zeroes. `at` and `len` are multiples of 8.
-    fn zero(&self, at: u64, len: u64);
+    ///
+    /// # Safety
+    ///
+    /// The bytes are unpublished, and the caller's alone, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn zero(&self, at: u64, len: u64);
 
     /// Begins to write the lines of a range back to memory. Complete after [`Memory::fence`].
     #[cfg_attr(feature = "mutants", track_caller)]
@@ -366,9 +524,15 @@ pub trait Memory: Clone + Send + Sync + 'static {
 }
 
 /// [`Memory::swap`] by compare-exchanges.
-pub fn swap_by_exchanges<M: Memory>(mem: &M, at: u64, value: u64) -> u64 {
-    let mut before = mem.load(at);
-    while let Err(found) = mem.compare_exchange(at, before, value) {
+///
+/// # Safety
+///
+/// As for [`Memory::swap`].
+pub unsafe fn swap_by_exchanges<M: Memory>(mem: &M, at: u64, value: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    let mut before = unsafe { mem.load(at) };
+    // SAFETY: the caller's promise.
+    while let Err(found) = unsafe { mem.compare_exchange(at, before, value) } {
         before = found;
     }
     before

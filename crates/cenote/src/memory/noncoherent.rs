@@ -42,7 +42,8 @@ impl<X: Exchange> Noncoherent<X> {
 
     #[inline]
     fn drop_line(&self, at: u64) {
-        self.flusher.flush(self.word(at & !7).as_ptr() as *const u8);
+        // SAFETY: the line of a word of the mapping.
+        unsafe { self.flusher.flush(self.word(at & !7).as_ptr() as *const u8) };
         self.flusher.fence();
     }
 
@@ -53,7 +54,8 @@ impl<X: Exchange> Noncoherent<X> {
     }
 }
 
-impl<X: Exchange> Memory for Noncoherent<X> {
+// SAFETY: all accesses go through the view of a mapping that this holds, which keeps them within it.
+unsafe impl<X: Exchange> Memory for Noncoherent<X> {
     const COHERENT: bool = false;
     const NAME: &'static str = "noncoherent";
 
@@ -74,17 +76,18 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     }
 
     #[inline]
-    fn load(&self, at: u64) -> u64 {
+    unsafe fn load(&self, at: u64) -> u64 {
         self.drop_line(at);
         let word = self.word(at);
         let value = word.load(Ordering::Acquire);
         // Nothing stays behind: the line may be reused for protected data, which is read without a flush.
-        self.flusher.flush(word.as_ptr() as *const u8);
+        // SAFETY: the line of a word of the mapping.
+        unsafe { self.flusher.flush(word.as_ptr() as *const u8) };
         value
     }
 
     #[inline]
-    fn store(&self, at: u64, value: u64) {
+    unsafe fn store(&self, at: u64, value: u64) {
         let word = self.word(at);
         // Only the word is written: its neighbours on the line belong to others.
         self.drop_line(at);
@@ -92,7 +95,7 @@ impl<X: Exchange> Memory for Noncoherent<X> {
         self.flusher.fence();
     }
 
-    fn store_line(&self, at: u64, line: [u64; 8]) {
+    unsafe fn store_line(&self, at: u64, line: [u64; 8]) {
         self.drop_line(at);
         for (n, word) in line.into_iter().enumerate() {
             self.flusher.store_past_cache(self.word(at + 8 * n as u64), word);
@@ -101,48 +104,50 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     }
 
     #[inline]
-    fn announce(&self, at: u64, value: u64) {
-        self.store(at, value)
+    unsafe fn announce(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(at, value) }
     }
 
     #[inline]
-    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.exchange
             .compare_exchange(self.flusher, self.word(at), current, new)
     }
 
     #[inline]
-    fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+    unsafe fn fence_and_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         if !X::BEGINS_WITH_FENCE {
             self.fence();
         }
-        self.compare_exchange(at, current, new)
+        // SAFETY: the caller's promise.
+        unsafe { self.compare_exchange(at, current, new) }
     }
 
-    fn fetch_add(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_add(&self, at: u64, value: u64) -> u64 {
         self.modify(at, Modify::Add(value))
     }
 
-    fn fetch_or(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_or(&self, at: u64, value: u64) -> u64 {
         self.modify(at, Modify::Or(value))
     }
 
-    fn fetch_and(&self, at: u64, value: u64) -> u64 {
+    unsafe fn fetch_and(&self, at: u64, value: u64) -> u64 {
         self.modify(at, Modify::And(value))
     }
 
     #[inline]
-    fn load_speculative(&self, at: u64) -> u64 {
+    unsafe fn load_speculative(&self, at: u64) -> u64 {
         self.word(at).load(Ordering::Acquire)
     }
 
     #[inline]
-    fn fetch_line(&self, at: u64) -> [u64; 8] {
+    unsafe fn fetch_line(&self, at: u64) -> [u64; 8] {
         self.drop_line(at);
         self.view.read_line(at)
     }
 
-    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+    unsafe fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
         self.invalidate(at, LINE * lines.len() as u64);
         self.fence();
         for (line, at) in lines.iter_mut().zip((at..).step_by(LINE as usize)) {
@@ -151,61 +156,72 @@ impl<X: Exchange> Memory for Noncoherent<X> {
     }
 
     #[inline(always)]
-    fn tagged(&self, at: u64, tag: u16) -> u32 {
+    unsafe fn tagged(&self, at: u64, tag: u16) -> u32 {
         self.view.tagged(at, tag)
     }
 
     #[inline]
     fn prefetch(&self, at: u64) {
         // A stale copy must not stay: this drops the line now, and the reader fetches it.
-        self.flusher.flush(self.word(at & !7).as_ptr() as *const u8);
+        // SAFETY: the line of a word of the mapping.
+        unsafe { self.flusher.flush(self.word(at & !7).as_ptr() as *const u8) };
     }
 
     #[inline]
-    fn owned_store(&self, at: u64, value: u64) {
+    unsafe fn owned_store(&self, at: u64, value: u64) {
         self.word(at).store(value, Ordering::Release)
     }
 
     #[inline]
-    fn owned_load(&self, at: u64) -> u64 {
+    unsafe fn owned_load(&self, at: u64) -> u64 {
         self.word(at).load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn owned_peek(&self, at: u64) -> u64 {
-        self.load(at)
+    unsafe fn owned_peek(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.load(at) }
     }
 
     #[inline]
-    fn bytes(&self, at: u64, len: u64) -> &[u8] {
-        self.view.bytes(at, len)
+    unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.view.bytes(at, len) }
+    }
+
+    unsafe fn copy_out(&self, at: u64, to: &mut [u8]) {
+        self.view.copy_out(at, to)
     }
 
     #[inline]
-    fn write(&self, at: u64, data: &[u8]) {
-        self.view.write(at, data)
+    unsafe fn write(&self, at: u64, data: &[u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.view.write(at, data) }
     }
 
     #[inline]
-    fn write_word(&self, at: u64, value: u64) {
+    unsafe fn write_word(&self, at: u64, value: u64) {
         self.word(at).store(value, Ordering::Relaxed)
     }
 
-    fn zero(&self, at: u64, len: u64) {
-        self.view.zero(at, len)
+    unsafe fn zero(&self, at: u64, len: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.view.zero(at, len) }
     }
 
     #[inline]
     fn write_back(&self, at: u64, len: u64) {
         for line in lines(at, len) {
-            self.flusher.write_back(self.word(line).as_ptr() as *const u8);
+            // SAFETY: the line of a word of the mapping.
+            unsafe { self.flusher.write_back(self.word(line).as_ptr() as *const u8) };
         }
     }
 
     #[inline]
     fn invalidate(&self, at: u64, len: u64) {
         for line in lines(at, len) {
-            self.flusher.flush(self.word(line).as_ptr() as *const u8);
+            // SAFETY: the line of a word of the mapping.
+            unsafe { self.flusher.flush(self.word(line).as_ptr() as *const u8) };
         }
     }
 

@@ -19,6 +19,33 @@ pub fn read_once(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(byte))
 }
 
+/// Copies bytes that others may change meanwhile: whole words where they are whole, else byte by byte, each by an atomic load. No reference to
+/// them is made.
+///
+/// # Safety
+///
+/// As many bytes can be read from there on.
+pub(super) unsafe fn copy_atomically(from: *mut u8, to: &mut [u8]) {
+    let copy_bytes = |from: *mut u8, to: &mut [u8]| {
+        for (n, byte) in to.iter_mut().enumerate() {
+            // SAFETY: one of the bytes that the caller promises; only loaded.
+            *byte = unsafe { AtomicU8::from_ptr(from.add(n)) }.load(Ordering::Relaxed);
+        }
+    };
+    let ahead = from.align_offset(8).min(to.len());
+    let (head, rest) = to.split_at_mut(ahead);
+    copy_bytes(from, head);
+    let mut from = from.wrapping_add(ahead);
+    let mut words = rest.chunks_exact_mut(8);
+    for word in &mut words {
+        // SAFETY: eight of the bytes that the caller promises, aligned by `ahead`; only loaded.
+        let value = unsafe { AtomicU64::from_ptr(from.cast()) }.load(Ordering::Relaxed);
+        word.copy_from_slice(&value.to_ne_bytes());
+        from = from.wrapping_add(8);
+    }
+    copy_bytes(from, words.into_remainder());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

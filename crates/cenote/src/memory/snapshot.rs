@@ -55,7 +55,8 @@ struct Attempt {
 impl<M: Memory> Snapshot<M> {
     /// Begins an attempt.
     pub fn new(base: M, bounds: Bounds) -> Self {
-        let began = base.load(bounds.epoch) >> 1;
+        // SAFETY: within the bounds of the snapshot; loaded as words, which may be shared in any way by now.
+        let began = unsafe { base.load(bounds.epoch) } >> 1;
         // What is read from now on is read after the epoch.
         base.fence();
         Self {
@@ -94,7 +95,9 @@ impl<M: Memory> Snapshot<M> {
     /// What is committed later is outside of the bounds: what is registered there looks like damage.
     fn is_all_as_it_was(&self) -> bool {
         let (committed, frames) = self.bounds.committed;
-        self.base.load(self.bounds.epoch) >> 1 == self.attempt.began && self.base.load(committed) == frames
+        // SAFETY: within the bounds of the snapshot; loaded as words, which may be shared in any way by now.
+        let (epoch, now) = unsafe { (self.base.load(self.bounds.epoch), self.base.load(committed)) };
+        epoch >> 1 == self.attempt.began && now == frames
     }
 
     #[inline]
@@ -136,7 +139,8 @@ impl<M: Memory> Snapshot<M> {
         }
         match self.is_within(at, 8) && self.goes_on(8) {
             // It may be anything by now, shared in any of the three ways.
-            true => self.base.owned_peek_speculative(at),
+            // SAFETY: within the bounds of the snapshot; loaded as words, which may be shared in any way by now.
+            true => unsafe { self.base.owned_peek_speculative(at) },
             false => 0,
         }
     }
@@ -147,7 +151,8 @@ impl<M: Memory> Snapshot<M> {
         if !self.is_within(at, LINE) || !self.goes_on(LINE) {
             return [0; 8];
         }
-        let line = self.base.owned_peek_line_speculative(at);
+        // SAFETY: within the bounds of the snapshot; loaded as words, which may be shared in any way by now.
+        let line = unsafe { self.base.owned_peek_line_speculative(at) };
         self.forget(at, LINE);
         line
     }
@@ -166,7 +171,8 @@ impl<M: Memory> Snapshot<M> {
         copy.try_reserve_exact(usize::try_from(len).ok()?).ok()?;
         let end = at + len;
         for line in lines(at, len) {
-            let words = self.base.owned_peek_line_speculative(line);
+            // SAFETY: within the bounds of the snapshot; loaded as words, which may be shared in any way by now.
+            let words = unsafe { self.base.owned_peek_line_speculative(line) };
             self.forget(line, LINE);
             for (word_at, word) in (line..).step_by(8).zip(words) {
                 let skipped = at.saturating_sub(word_at).min(8) as usize;
@@ -181,7 +187,9 @@ impl<M: Memory> Snapshot<M> {
 /// What reads as nothing: more than any key or page has.
 static NOTHING: [u8; 1 << 17] = [0; 1 << 17];
 
-impl<M: Memory> Memory for Snapshot<M> {
+// SAFETY: everything is clamped to the bounds and loaded through the base, which keeps its promise; bytes are copies that live as long as the
+// attempt.
+unsafe impl<M: Memory> Memory for Snapshot<M> {
     const COHERENT: bool = M::COHERENT;
     const DELEGATED: bool = M::DELEGATED;
     const NAME: &'static str = M::NAME;
@@ -221,52 +229,52 @@ impl<M: Memory> Memory for Snapshot<M> {
         self.base.rest(time)
     }
 
-    fn load(&self, at: u64) -> u64 {
+    unsafe fn load(&self, at: u64) -> u64 {
         self.word(at)
     }
 
-    fn store(&self, _at: u64, _value: u64) {}
+    unsafe fn store(&self, _at: u64, _value: u64) {}
 
-    fn store_line(&self, _at: u64, _line: [u64; 8]) {}
+    unsafe fn store_line(&self, _at: u64, _line: [u64; 8]) {}
 
-    fn announce(&self, _at: u64, _value: u64) {}
+    unsafe fn announce(&self, _at: u64, _value: u64) {}
 
     /// Never exchanges: returns what was found.
-    fn compare_exchange(&self, at: u64, _current: u64, _new: u64) -> Result<u64, u64> {
+    unsafe fn compare_exchange(&self, at: u64, _current: u64, _new: u64) -> Result<u64, u64> {
         Err(self.word(at))
     }
 
-    fn fence_and_exchange(&self, at: u64, _current: u64, _new: u64) -> Result<u64, u64> {
+    unsafe fn fence_and_exchange(&self, at: u64, _current: u64, _new: u64) -> Result<u64, u64> {
         Err(self.word(at))
     }
 
-    fn exchange_as_last_server(&self, _at: u64, _current: u64, _new: u64) {}
+    unsafe fn exchange_as_last_server(&self, _at: u64, _current: u64, _new: u64) {}
 
-    fn swap(&self, at: u64, _value: u64) -> u64 {
+    unsafe fn swap(&self, at: u64, _value: u64) -> u64 {
         self.word(at)
     }
 
-    fn fetch_add(&self, at: u64, _value: u64) -> u64 {
+    unsafe fn fetch_add(&self, at: u64, _value: u64) -> u64 {
         self.word(at)
     }
 
-    fn fetch_or(&self, at: u64, _value: u64) -> u64 {
+    unsafe fn fetch_or(&self, at: u64, _value: u64) -> u64 {
         self.word(at)
     }
 
-    fn fetch_and(&self, at: u64, _value: u64) -> u64 {
+    unsafe fn fetch_and(&self, at: u64, _value: u64) -> u64 {
         self.word(at)
     }
 
-    fn load_speculative(&self, at: u64) -> u64 {
+    unsafe fn load_speculative(&self, at: u64) -> u64 {
         self.word(at)
     }
 
-    fn fetch_line(&self, at: u64) -> [u64; 8] {
+    unsafe fn fetch_line(&self, at: u64) -> [u64; 8] {
         self.line(at)
     }
 
-    fn tagged(&self, at: u64, tag: u16) -> u32 {
+    unsafe fn tagged(&self, at: u64, tag: u16) -> u32 {
         let line = self.line(at & !(LINE - 1));
         line.iter().enumerate().fold(0, |mask, (n, word)| {
             mask | u32::from(word >> 48 == u64::from(tag)) << n
@@ -275,17 +283,17 @@ impl<M: Memory> Memory for Snapshot<M> {
 
     fn prefetch(&self, _at: u64) {}
 
-    fn owned_store(&self, _at: u64, _value: u64) {}
+    unsafe fn owned_store(&self, _at: u64, _value: u64) {}
 
-    fn owned_load(&self, at: u64) -> u64 {
+    unsafe fn owned_load(&self, at: u64) -> u64 {
         self.word(at)
     }
 
-    fn owned_peek(&self, at: u64) -> u64 {
+    unsafe fn owned_peek(&self, at: u64) -> u64 {
         self.word(at)
     }
 
-    fn bytes(&self, at: u64, len: u64) -> &[u8] {
+    unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
         if len > 0 && self.is_within(at, len) && self.goes_on(len) {
             match self.copy(at, len) {
                 Some(copy) => return copy,
@@ -299,15 +307,21 @@ impl<M: Memory> Memory for Snapshot<M> {
         }
     }
 
-    fn read_word(&self, at: u64) -> u64 {
+    unsafe fn read_word(&self, at: u64) -> u64 {
         self.word(at)
     }
 
-    fn write(&self, _at: u64, _data: &[u8]) {}
+    unsafe fn copy_out(&self, at: u64, to: &mut [u8]) {
+        // What this reader is given is its own copy.
+        // SAFETY: the caller's promise.
+        to.copy_from_slice(unsafe { self.bytes(at, to.len() as u64) });
+    }
 
-    fn write_word(&self, _at: u64, _value: u64) {}
+    unsafe fn write(&self, _at: u64, _data: &[u8]) {}
 
-    fn zero(&self, _at: u64, _len: u64) {}
+    unsafe fn write_word(&self, _at: u64, _value: u64) {}
+
+    unsafe fn zero(&self, _at: u64, _len: u64) {}
 
     fn write_back(&self, _at: u64, _len: u64) {}
 

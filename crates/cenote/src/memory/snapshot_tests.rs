@@ -3,7 +3,36 @@
 use std::sync::Arc;
 
 use super::{Bounds, Snapshot};
-use crate::memory::{Coherent, Mapped, Mapping, Memory, Noncoherent};
+use crate::memory::{Coherent, Mapped, Mapping, Noncoherent};
+use crate::memory::{Published, SyncWord, Unpublished, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the memory of this test, which nobody uses otherwise.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the memory of this test, which nobody uses otherwise.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: bytes of the memory of this test, which nobody uses otherwise.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the memory of this test, which nobody uses otherwise.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const EPOCH: u64 = 192;
 const COMMITTED: u64 = 128;
@@ -21,10 +50,10 @@ fn bounds(is_strict: bool) -> Bounds {
 
 fn memory<M: Mapped>() -> M {
     let mem = M::over(Arc::new(Mapping::anonymous(2 * LIMIT).unwrap())).unwrap();
-    mem.store(EPOCH, 8 << 1);
-    mem.store(COMMITTED, 7);
+    sync_word(EPOCH).store(&mem, 8 << 1);
+    sync_word(COMMITTED).store(&mem, 7);
     for at in (4096..LIMIT).step_by(8) {
-        mem.store(at, at);
+        sync_word(at).store(&mem, at);
     }
     mem
 }
@@ -46,23 +75,26 @@ fn reads_what_is_there_and_stores_nothing<M: Mapped>() {
     ] {
         let from = (at - 4096) as usize;
         assert_eq!(
-            snapshot.bytes(at, len),
+            published(at, len).bytes(&snapshot),
             &all[from..from + len as usize],
             "{at} {len}"
         );
     }
-    assert_eq!(snapshot.load(4096), 4096);
-    assert_eq!(snapshot.fetch_line(8192)[7], 8248);
-    assert_eq!(snapshot.load(COMMITTED), 7);
-    snapshot.store(4096, 1);
-    snapshot.write(4096, &[1; 64]);
-    assert_eq!(snapshot.compare_exchange(4096, 4096, 1), Err(4096));
-    assert_eq!(snapshot.fetch_add(4096, 1), 4096);
-    assert_eq!(mem.load(4096), 4096);
+    assert_eq!(sync_word(4096).load(&snapshot), 4096);
+    assert_eq!(word_line(8192).fetch(&snapshot)[7], 8248);
+    assert_eq!(sync_word(COMMITTED).load(&snapshot), 7);
+    sync_word(4096).store(&snapshot, 1);
+    unpublished(4096, [1; 64].len() as u64).write(&snapshot, &[1; 64]);
+    assert_eq!(sync_word(4096).compare_exchange(&snapshot, 4096, 1), Err(4096));
+    assert_eq!(sync_word(4096).fetch_add(&snapshot, 1), 4096);
+    assert_eq!(sync_word(4096).load(&mem), 4096);
     // What is outside is nothing.
-    assert_eq!((snapshot.load(LIMIT), snapshot.load(!7)), (0, 0));
-    assert_eq!(snapshot.bytes(LIMIT - 8, 16), [0; 16]);
-    assert_eq!(snapshot.fetch_line(LIMIT), [0; 8]);
+    assert_eq!(
+        (sync_word(LIMIT).load(&snapshot), sync_word(!7).load(&snapshot)),
+        (0, 0)
+    );
+    assert_eq!(published(LIMIT - 8, 16).bytes(&snapshot), [0; 16]);
+    assert_eq!(word_line(LIMIT).fetch(&snapshot), [0; 8]);
     assert!(snapshot.holds());
 }
 
@@ -76,16 +108,16 @@ fn what_is_there_is_read_and_nothing_is_stored() {
 fn what_was_given_stays_as_it_was_read_and_is_not_believed_once_the_epoch_moves() {
     let mem = memory::<Coherent>();
     let snapshot = Snapshot::new(mem.clone(), bounds(true));
-    let given = snapshot.bytes(4096, 16);
-    mem.store(4096, 1);
+    let given = published(4096, 16).bytes(&snapshot);
+    sync_word(4096).store(&mem, 1);
     assert_eq!(given[..8], 4096u64.to_le_bytes());
     // The epoch's replicas are being updated: the epoch is unchanged.
-    mem.store(EPOCH, 8 << 1 | 1);
+    sync_word(EPOCH).store(&mem, 8 << 1 | 1);
     assert!(snapshot.holds());
-    mem.store(EPOCH, 9 << 1);
+    sync_word(EPOCH).store(&mem, 9 << 1);
     assert!(!snapshot.holds());
     // The reader notices it on the way, too: then everything reads as nothing.
-    let read: Vec<u64> = (0..1000).map(|_| snapshot.load(8192)).collect();
+    let read: Vec<u64> = (0..1000).map(|_| sync_word(8192).load(&snapshot)).collect();
     assert_eq!((read.last(), snapshot.is_exhausted()), (Some(&0), false));
 }
 
@@ -93,8 +125,8 @@ fn what_was_given_stays_as_it_was_read_and_is_not_believed_once_the_epoch_moves(
 fn what_was_read_while_the_pool_grew_is_not_believed() {
     let mem = memory::<Coherent>();
     let snapshot = Snapshot::new(mem.clone(), bounds(true));
-    mem.store(COMMITTED, 8);
-    assert_eq!(snapshot.load(COMMITTED), 7);
+    sync_word(COMMITTED).store(&mem, 8);
+    assert_eq!(sync_word(COMMITTED).load(&snapshot), 7);
     assert!(!snapshot.holds());
 }
 
@@ -102,19 +134,21 @@ fn what_was_read_while_the_pool_grew_is_not_believed() {
 fn a_loose_attempt_goes_on_and_says_so() {
     let mem = memory::<Coherent>();
     let snapshot = Snapshot::new(mem.clone(), bounds(false));
-    mem.store(EPOCH, 9 << 1);
-    assert!((0..1000).all(|_| snapshot.load(8192) == 8192));
+    sync_word(EPOCH).store(&mem, 9 << 1);
+    assert!((0..1000).all(|_| sync_word(8192).load(&snapshot) == 8192));
     assert!(!snapshot.holds());
 }
 
 #[test]
 fn an_attempt_ends_after_its_steps() {
     let snapshot = Snapshot::new(memory::<Coherent>(), bounds(false));
-    let reads = (0..1 << 20).take_while(|_| snapshot.load(8192) != 0).count();
+    let reads = (0..1 << 20)
+        .take_while(|_| sync_word(8192).load(&snapshot) != 0)
+        .count();
     // The epoch is polled every 64 steps.
     assert!(
         reads <= (1 << 12) + 64 && snapshot.is_exhausted() && !snapshot.holds(),
         "{reads}"
     );
-    assert_eq!(snapshot.bytes(8192, 1 << 15).len(), 1 << 15);
+    assert_eq!(published(8192, 1 << 15).bytes(&snapshot).len(), 1 << 15);
 }

@@ -34,7 +34,15 @@ macro_rules! on_both {
         }
     };
 }
+use crate::memory::Unpublished;
 pub(in crate::pod) use on_both;
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of a pool of this test, which uses it in this way.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Places of the process table.
 pub(in crate::pod) const PROCESSES: u32 = 4;
@@ -195,7 +203,7 @@ pub(in crate::pod) fn object<M: Memory>(worker: &Worker<M>, len: u64) -> u64 {
     let _hold = worker.hold_list().unwrap();
     let (actor, mem) = (worker.actor(), worker.mem());
     let object = allocate_for(worker, actor, len, actor.record.aux_object(), 0).unwrap();
-    mem.zero(object, len);
+    unpublished(object, len).zero(mem);
     mem.persist(object, len);
     clear_auxiliary(worker, actor);
     object

@@ -16,10 +16,25 @@ use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
 use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
+use crate::memory::{Published, Unpublished};
 use crate::pod::alloc::slab::check_fits;
 use crate::pod::format::slots::{SLOTS, Slot};
 use crate::pod::names::directory::{self, KIND_LOCKS, Named};
 use crate::pod::{Worker, alloc::heap};
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of an array of locks, which lies in a block of its size, as was checked when it was opened.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of an array of locks, which lies in a block of its size, as was checked when it was opened.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// "CNTLCKS" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLCKS\x01");
@@ -85,9 +100,12 @@ impl Array {
         }
         worker.check("an array of locks", base, LINE)?;
         let mem = worker.mem();
-        let (form, count) = (Form::decode(mem.read_word(base + 8)), mem.read_word(base + 16));
+        let (form, count) = (
+            Form::decode(published(base + 8, 8).read_word(mem)),
+            published(base + 16, 8).read_word(mem),
+        );
         let is_count = (1..=u64::from(LOCKS_MAX)).contains(&count);
-        let (MAGIC, Some(form), true) = (mem.read_word(base), form, is_count) else {
+        let (MAGIC, Some(form), true) = (published(base, 8).read_word(mem), form, is_count) else {
             return Err(Error::corrupt("the header of an array of locks", base));
         };
         let array = Self {
@@ -158,10 +176,10 @@ fn create<M: Memory>(worker: &Worker<M>, form: Form, count: u32) -> Result<u64> 
     let len = LINE + stride * u64::from(count);
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
-    mem.zero(base, len);
-    mem.write_word(base, MAGIC);
-    mem.write_word(base + 8, form.encode());
-    mem.write_word(base + 16, u64::from(count));
+    unpublished(base, len).zero(mem);
+    unpublished(base, 8).write_word(mem, MAGIC);
+    unpublished(base + 8, 8).write_word(mem, form.encode());
+    unpublished(base + 16, 8).write_word(mem, u64::from(count));
     for index in 0..u64::from(count) {
         write_header(mem, base + LINE + stride * index, form);
     }

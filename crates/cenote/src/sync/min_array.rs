@@ -8,6 +8,13 @@
 use super::wait::{Timeout, Waiting};
 use crate::memory::{LINE, Memory, SyncWord};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of an array of locks, by a number below its count.
+    unsafe { SyncWord::at(at) }
+}
+
 /// No token.
 const NONE: u64 = u64::MAX >> TAG_BITS;
 /// Bits of a node below its token and thread: a tag that makes each exchange unique.
@@ -38,7 +45,7 @@ impl MinArrayLock {
     }
 
     fn line(self, n: u64) -> SyncWord {
-        SyncWord::at(self.at + n * LINE)
+        sync_word(self.at + n * LINE)
     }
 
     fn token(self) -> SyncWord {

@@ -16,11 +16,33 @@ use super::removal::ready;
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 pub use crate::pod::format::form::Form;
 use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
 use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a lock's object, which lies in a block of its size, as was checked when it was opened.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a lock's object, which lies in a block of its size, as was checked when it was opened.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a lock's object, which lies in a block of its size, as was checked when it was opened.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// "LOCK" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x02");
@@ -115,8 +137,8 @@ impl Object {
         }
         worker.check("a lock", base, HEAD_BYTES)?;
         let mem = worker.mem();
-        let form = Form::decode(mem.read_word(base + 8));
-        let (MAGIC, Some(form)) = (mem.read_word(base), form) else {
+        let form = Form::decode(published(base + 8, 8).read_word(mem));
+        let (MAGIC, Some(form)) = (published(base, 8).read_word(mem), form) else {
             return Err(Error::corrupt("a lock's header", base));
         };
         let bytes = bytes(worker, form);
@@ -138,25 +160,25 @@ impl Object {
     /// The word that decides who owns it.
     #[inline]
     pub fn word(self) -> SyncWord {
-        SyncWord::at(self.base + LINE)
+        sync_word(self.base + LINE)
     }
 
     /// Not 0 if the foremost waiter of the queue is to have it next, and no newcomer.
     #[inline]
     pub(super) fn queue_first(self) -> SyncWord {
-        SyncWord::at(self.base + LINE + 8)
+        sync_word(self.base + LINE + 8)
     }
 
     /// What the waiters sleep on.
     #[inline]
     pub(super) fn event_count(self) -> SyncWord {
-        SyncWord::at(self.base + LINE + 16)
+        sync_word(self.base + LINE + 16)
     }
 
     /// Where it counts its incarnations.
     #[inline]
     pub(super) fn count(self) -> SyncWord {
-        SyncWord::at(self.base + COUNT_AT)
+        sync_word(self.base + COUNT_AT)
     }
 
     /// The end of the queue of waiters.
@@ -164,36 +186,36 @@ impl Object {
     pub(super) fn end(self) -> SyncWord {
         match self.form {
             Form::Queue => self.word(),
-            _ => SyncWord::at(self.base + 3 * LINE),
+            _ => sync_word(self.base + 3 * LINE),
         }
     }
 
     /// How often a slot was unlinked from the queue otherwise than by the end of its turn.
     pub(super) fn unlinks(self) -> SyncWord {
-        SyncWord::at(self.base + 3 * LINE + 8)
+        sync_word(self.base + 3 * LINE + 8)
     }
 
     /// The fencing token that was drawn last.
     pub(super) fn token(self) -> SyncWord {
-        SyncWord::at(self.base + 2 * LINE + 8)
+        sync_word(self.base + 2 * LINE + 8)
     }
 
     /// What the owner says it is doing.
     #[inline]
     pub fn note(self) -> SyncWord {
-        SyncWord::at(self.base + 2 * LINE)
+        sync_word(self.base + 2 * LINE)
     }
 
     /// How many permits a semaphore has.
     pub(super) fn permits(self) -> SyncWord {
-        SyncWord::at(self.base + 2 * LINE + 16)
+        sync_word(self.base + 2 * LINE + 16)
     }
 
     /// The word that names a permit's owner, and the word of its note.
     #[inline]
     pub(super) fn permit(self, n: u32) -> (SyncWord, SyncWord) {
         let at = self.base + HEAD_BYTES + PERMIT_BYTES * u64::from(n % PERMITS_MAX);
-        (SyncWord::at(at), SyncWord::at(at + 8))
+        (sync_word(at), sync_word(at + 8))
     }
 
     /// The words of all permits, used or not, each with its note. Other forms have none.
@@ -209,14 +231,14 @@ impl Object {
     /// The bits of 64 worker places, the bit of place 64 × `n` lowest; `None` beyond the last place, and in other forms.
     pub fn readers(self, n: u32) -> Option<SyncWord> {
         let at = HEAD_BYTES + 8 * u64::from(n);
-        (self.form == Form::Rw && at < self.bytes).then(|| SyncWord::at(self.base + at))
+        (self.form == Form::Rw && at < self.bytes).then(|| sync_word(self.base + at))
     }
 }
 
 /// Writes a lock's header into zeroes.
 pub(super) fn write_header<M: Memory>(mem: &M, base: u64, form: Form) {
-    mem.write_word(base, MAGIC);
-    mem.write_word(base + 8, form.encode());
+    unpublished(base, 8).write_word(mem, MAGIC);
+    unpublished(base + 8, 8).write_word(mem, form.encode());
 }
 
 /// Allocates and initialises a lock, as the worker's auxiliary object.
@@ -224,9 +246,9 @@ fn create<M: Memory>(worker: &Worker<M>, form: Form) -> Result<u64> {
     let len = bytes(worker, form);
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
-    mem.zero(base, len);
+    unpublished(base, len).zero(mem);
     write_header(mem, base, form);
-    mem.write_word(base + COUNT_AT, UNNAMED);
+    unpublished(base + COUNT_AT, 8).write_word(mem, UNNAMED);
     // From here on others access these words past the cache; no line of this host may cover them. Complete before the object is published
     // with its name.
     mem.invalidate(base, len);

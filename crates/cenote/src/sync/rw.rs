@@ -214,7 +214,7 @@ impl<M: Memory> ReadWriteLock<M> {
                     return Ok(false);
                 }
                 // PAIRS WITH: sync::rw::mark
-                handle.mem().fetch_and(word.offset(), !bit);
+                word.fetch_and(handle.mem(), !bit);
             }
         }
         Ok(true)
@@ -370,7 +370,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let sets = bits.load(mem) & bit == 0 && !mutant::is(Mutant::ReaderNotMarked);
         if sets {
             // PAIRS WITH: sync::rw::outlast, sync::rw::nobody_reads
-            mem.fetch_or(bits.offset(), bit);
+            bits.fetch_or(mem, bit);
         }
         sets
     }

@@ -31,6 +31,7 @@ use super::recovery::recover_end;
 use super::sleep::{death_slot_of, sleep};
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
@@ -38,6 +39,13 @@ use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::names::rename::COUNT_AT;
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a waiter's slot in a worker's area.
+    unsafe { WordLine::at(at) }
+}
 
 /// Marks the end of a queue whose foremost worker died or panicked, and has had no successor yet.
 pub const DIRTY: u64 = 1 << 63;
@@ -178,7 +186,7 @@ pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
 pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
     if !mutant::is(Mutant::UnlinkNotCounted) {
         // PAIRS WITH: sync::recovery::is_queued
-        mem.fetch_add(object.unlinks().offset(), 1);
+        object.unlinks().fetch_add(mem, 1);
     }
 }
 
@@ -190,7 +198,7 @@ impl<M: Memory> Handle<M> {
             // PAIRS WITH: sync::wait_queue::Handle::join, sync::queue::poison
             return (self.end.load(self.mem()), None);
         }
-        let line = self.mem().fetch_line(self.end.offset());
+        let line = word_line(self.end.offset()).fetch(self.mem());
         (line[0], Some(line[(COUNT_AT - LINE) as usize / 8]))
     }
 

@@ -16,9 +16,31 @@ use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::kind::of_kind;
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_BASELINE};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the arena, whose length was checked when it was opened.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of the arena, whose length was checked when it was opened.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the arena, whose length was checked when it was opened.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Roots that an arena has.
 pub const ROOTS: u64 = 8;
@@ -44,7 +66,10 @@ impl<M: Memory> Arena<M> {
         let base = of_kind(named, KIND_BASELINE)?;
         worker.check("a baseline's header", base, HEADER_BYTES)?;
         let mem = worker.mem();
-        let (found, len) = (mem.read_word(base), mem.read_word(base + 8));
+        let (found, len) = (
+            published(base, 8).read_word(mem),
+            published(base + 8, 8).read_word(mem),
+        );
         if found != magic {
             return Err(Error::corrupt("a baseline's header", base));
         }
@@ -73,7 +98,7 @@ impl<M: Memory> Arena<M> {
 
     /// A root: one of the words from which everything in the arena is found.
     pub fn root(&self, n: u64) -> SyncWord {
-        SyncWord::at(self.base + (2 + n % ROOTS) * LINE)
+        sync_word(self.base + (2 + n % ROOTS) * LINE)
     }
 
     /// Whether so many bytes at an offset are within the arena, after its header.
@@ -99,7 +124,7 @@ impl<M: Memory> Arena<M> {
             return Err(Error::corrupt("the length of a baseline", self.base));
         }
         // If it fails, another worker has done so.
-        let _ = SyncWord::at(self.base + LINE).compare_exchange(self.worker.mem(), at, at + len);
+        let _ = sync_word(self.base + LINE).compare_exchange(self.worker.mem(), at, at + len);
         Ok(at)
     }
 
@@ -114,7 +139,7 @@ impl<M: Memory> Arena<M> {
             return Ok(at);
         }
         let wanted = len.max(CHUNK_BYTES);
-        let at = SyncWord::at(self.base + LINE).fetch_add(self.worker.mem(), wanted);
+        let at = sync_word(self.base + LINE).fetch_add(self.worker.mem(), wanted);
         if !self.has(at, wanted) {
             return Err(Error::Full {
                 needed: wanted,
@@ -132,10 +157,10 @@ fn create<M: Memory>(worker: &Worker<M>, magic: u64, bytes: u64) -> Result<u64> 
     let len = HEADER_BYTES + bytes.next_multiple_of(CHUNK_BYTES) + 64 * CHUNK_BYTES;
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
-    mem.zero(base, HEADER_BYTES);
-    mem.write_word(base, magic);
-    mem.write_word(base + 8, len);
-    mem.write_word(base + LINE, base + HEADER_BYTES);
+    unpublished(base, HEADER_BYTES).zero(mem);
+    unpublished(base, 8).write_word(mem, magic);
+    unpublished(base + 8, 8).write_word(mem, len);
+    unpublished(base + LINE, 8).write_word(mem, base + HEADER_BYTES);
     mem.persist(base, HEADER_BYTES);
     // From here on others access these words past the cache; no line of this host may cover them.
     mem.invalidate(base + LINE, HEADER_BYTES - LINE);

@@ -29,7 +29,29 @@ use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Unpublished, WordLine};
 use crate::pod::{Worker, lock};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a bucket of the arena; the index checks offsets before it follows them.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a bucket of the arena; the index checks offsets before it follows them.
+    unsafe { WordLine::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a bucket of the arena; the index checks offsets before it follows them.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// "CLHT".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CLHT\0\0\0\0");
@@ -58,7 +80,7 @@ impl Line {
     }
 
     fn guard(&self) -> SyncWord {
-        SyncWord::at(self.at)
+        sync_word(self.at)
     }
 
     fn key_at(&self, n: u64) -> u64 {
@@ -103,7 +125,7 @@ impl<M: Memory> Clht<M> {
     }
 
     fn fetch(&self, at: u64) -> Line {
-        let words = self.mem().fetch_line(at);
+        let words = word_line(at).fetch(self.mem());
         Line { at, words }
     }
 
@@ -204,13 +226,13 @@ impl<M: Memory> Clht<M> {
         };
         let mem = self.mem();
         if let Some((line, n, _)) = found.pair {
-            mem.store(line.key_at(n) + 8, value);
+            sync_word(line.key_at(n) + 8).store(mem, value);
             return Ok(Some(Before::Present));
         }
         match found.free {
             Some((line, n)) => {
-                mem.store(line.key_at(n), key);
-                mem.store(line.key_at(n) + 8, value);
+                sync_word(line.key_at(n)).store(mem, key);
+                sync_word(line.key_at(n) + 8).store(mem, value);
                 self.mark(held, &found.head, &line, version::marks(line.word()) | 1 << n);
             }
             None => {
@@ -219,10 +241,10 @@ impl<M: Memory> Clht<M> {
                     .step_by(8)
                     .zip([version::fresh(1), key, value, 0, 0, 0, 0, 0])
                 {
-                    mem.write_word(at, word);
+                    unpublished(at, 8).write_word(mem, word);
                 }
                 mem.persist(at, LINE);
-                mem.store(found.last.at + 8 * NEXT as u64, at);
+                sync_word(found.last.at + 8 * NEXT as u64).store(mem, at);
             }
         }
         Ok(Some(Before::Absent))
@@ -258,7 +280,7 @@ impl<M: Memory> Clht<M> {
             let _held = lock::acquire(arena.worker(), arena.root(1))?;
             if root.load(mem) == 0 {
                 let at = arena.first(len)?;
-                mem.zero(at, len);
+                unpublished(at, len).zero(mem);
                 mem.persist(at, len);
                 root.store(mem, at);
             }

@@ -9,6 +9,14 @@
 //! On coherent memory dropping and writing back do nothing.
 
 use crate::memory::Memory;
+use crate::memory::OwnedWord;
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a node's content, whose offset the index has checked.
+    unsafe { OwnedWord::at(at) }
+}
 
 /// Makes the next reads of some bytes come from memory. Cost: one fence, on incoherent memory.
 #[inline]
@@ -24,7 +32,7 @@ pub fn refresh<M: Memory>(mem: &M, at: u64, len: u64) {
 pub fn get<M: Memory>(mem: &M, at: u64) -> u64 {
     match M::COHERENT {
         // An acquire load. On incoherent memory a load past the cache, which ends every read of a node, orders the loads before it.
-        true => mem.owned_peek(at),
-        false => mem.owned_load(at),
+        true => owned_word(at).peek(mem),
+        false => owned_word(at).get(mem),
     }
 }

@@ -6,7 +6,7 @@
 //! | other | key length (8), value length (8), key, value |
 
 use crate::error::{Error, Result};
-use crate::memory::{Memory, read_once};
+use crate::memory::{Memory, Published, Unpublished, read_once};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
@@ -14,6 +14,20 @@ use crate::pod::alloc::slab::check_fits;
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 1 << 16;
 const HEADER: u64 = 16;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of an object, which lies in a block of its size, as was checked when its slot was read.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of an object that the caller has allocated and nobody else sees yet.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Whether a pair is stored as a small object.
 #[inline]
@@ -43,17 +57,17 @@ pub fn word(bytes: &[u8]) -> u64 {
 #[inline]
 pub fn write<M: Memory>(mem: &M, at: u64, key: &[u8], value: &[u8]) {
     if is_small(key, value) {
-        mem.write_word(at, word(key));
-        mem.write_word(at + 8, word(value));
+        unpublished(at, 8).write_word(mem, word(key));
+        unpublished(at + 8, 8).write_word(mem, word(value));
         if !M::COHERENT && !mutant::is(Mutant::ObjectNotWrittenBack) {
             mem.write_back(at, 16);
         }
         return;
     }
-    mem.write_word(at, key.len() as u64);
-    mem.write_word(at + 8, value.len() as u64);
-    mem.write(at + HEADER, key);
-    mem.write(at + HEADER + key.len() as u64, value);
+    unpublished(at, 8).write_word(mem, key.len() as u64);
+    unpublished(at + 8, 8).write_word(mem, value.len() as u64);
+    unpublished(at + HEADER, key.len() as u64).write(mem, key);
+    unpublished(at + HEADER + key.len() as u64, value.len() as u64).write(mem, value);
     if !M::COHERENT {
         let is_part = mutant::is(Mutant::ObjectPartlyWrittenBack);
         mem.write_back(at, if is_part { 8 } else { size(key, value) });
@@ -72,23 +86,30 @@ pub struct Pair<'m> {
 /// The key of the object at an offset, which must not be small.
 pub fn key_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<&[u8]> {
     let (key_len, _) = lens(worker, at)?;
-    Ok(worker.mem().bytes(at + HEADER, key_len))
+    Ok(published(at + HEADER, key_len).bytes(worker.mem()))
 }
 
 /// The pair of the object at an offset, which must not be small. Everything read is checked.
 #[inline]
 pub fn read_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Pair<'_>> {
     let (key_len, len) = lens(worker, at)?;
-    let bytes = worker.mem().bytes(at, len);
+    let bytes = published(at, len).bytes(worker.mem());
     let (key, value) = bytes[HEADER as usize..].split_at(key_len as usize);
     Ok(Pair { key, value })
+}
+
+/// A copy of the value of the object at an offset, which must not be small; no reference to its bytes is made.
+pub fn copy_value<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Vec<u8>> {
+    let (key_len, len) = lens(worker, at)?;
+    let value_at = HEADER + key_len;
+    Ok(published(at + value_at, len - value_at).copied(worker.mem()))
 }
 
 /// The lengths of the key and of the whole object at an offset, which must not be small.
 #[inline(always)]
 fn lens<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {
     worker.check("a map's object", at, HEADER)?;
-    let header = worker.mem().bytes(at, HEADER);
+    let header = published(at, HEADER).bytes(worker.mem());
     let (key_len, value_len) = (read_once(header, 0), read_once(header, 8));
     if key_len > KEY_MAX as u64 {
         return Err(Error::corrupt("a key's length", at));
@@ -109,5 +130,5 @@ pub fn check_lengths<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
 /// Whether the small object at a committed offset has `key`.
 #[inline(always)]
 pub fn has_small_key<M: Memory>(mem: &M, at: u64, key: &[u8]) -> bool {
-    <[u8; 8]>::try_from(key).is_ok_and(|key| mem.read_word(at) == u64::from_le_bytes(key))
+    <[u8; 8]>::try_from(key).is_ok_and(|key| published(at, 8).read_word(mem) == u64::from_le_bytes(key))
 }

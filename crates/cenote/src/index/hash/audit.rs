@@ -16,6 +16,13 @@ const GROUPS_A_PIN: u64 = 512;
 const ATTEMPTS: u32 = 4;
 const LEVELS_MAX: u32 = 64;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a level or share of the map, whose header and level were checked.
+    unsafe { SyncWord::at(at) }
+}
+
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
@@ -144,14 +151,14 @@ impl<M: Memory> HashMap<M> {
     /// Whether the chunk of a group is marked done. Then nobody moves its groups any more.
     fn is_done(&self, level: &Level, group: u64) -> bool {
         let (word, bit) = level.done(group / CHUNK_GROUPS);
-        SyncWord::at(word).load(self.worker.mem()) & bit != 0
+        sync_word(word).load(self.worker.mem()) & bit != 0
     }
 
     /// Checks that no confirmed replica differs from the root, while the root stays the same and is not being moved.
     fn audit_replicas(&self, root: u64, suspect: &mut impl FnMut(Error)) {
         let mem = self.worker.mem();
         for index in 0..u64::from(self.worker.geometry().parameters.workers) {
-            let replica = SyncWord::at(share(self.header, index)).load(mem);
+            let replica = sync_word(share(self.header, index)).load(mem);
             let is_confirmed = replica != 0 && (replica | root) & TENTATIVE == 0;
             if is_confirmed && replica != root && self.root().load(mem) == root {
                 suspect(Error::corrupt(

@@ -10,6 +10,21 @@ use super::slot::{Slot, fingerprint};
 use crate::error::Result;
 use crate::index::common::value::Bytes;
 use crate::memory::Memory;
+use crate::memory::{SyncWord, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a level that was checked when it was read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a level that was checked when it was read.
+    unsafe { WordLine::at(at) }
+}
 
 /// Keys in a batch: about as many misses as a core keeps in flight.
 const GROUP: usize = 24;
@@ -115,11 +130,11 @@ impl<M: Memory> HashMap<M> {
     #[inline]
     fn candidate(&self, at: u64, hash: u64) -> u64 {
         let mem = self.worker.mem();
-        let candidates = mem.tagged(at, fingerprint(hash));
+        let candidates = word_line(at).tagged(mem, fingerprint(hash));
         if candidates == 0 {
             return 0;
         }
-        let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
+        let slot = Slot(sync_word(at + 8 * u64::from(candidates.trailing_zeros())).load_speculative(mem));
         if slot.is_binding() { slot.0 } else { 0 }
     }
 }

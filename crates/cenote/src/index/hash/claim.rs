@@ -28,10 +28,25 @@ use super::probe::{CHAIN_MAX, check_line};
 use super::slot::{Slot, fingerprint};
 use super::{HashMap, object};
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::{Change, is_removal_over, publish_claimed};
 use crate::pod::format::record::operation;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a level that was checked when it was read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a level that was checked when it was read.
+    unsafe { WordLine::at(at) }
+}
 
 /// Where a key is to be bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,9 +69,9 @@ impl<M: Memory> HashMap<M> {
         let mut link = group + LINE + 8 * (LINE_SLOTS - 1);
         for _ in 0..CHAIN_MAX {
             for n in 0..LINE_SLOTS {
-                let word = SyncWord::at(at + 8 * n);
+                let word = sync_word(at + 8 * n);
                 // Read before the remover's record. If the slot holds something else by now, the claim fails: a tombstone has a number.
-                let slot = Slot(mem.load_speculative(word.offset()));
+                let slot = Slot(word.load_speculative(mem));
                 if let Some(remover) = slot.as_tombstone()
                     && is_removal_over(worker, remover, word)
                 {
@@ -66,7 +81,7 @@ impl<M: Memory> HashMap<M> {
             at = match lines.next() {
                 Some(line) => line,
                 None => {
-                    let Some(line) = Slot(mem.load_speculative(link)).as_link() else {
+                    let Some(line) = Slot(sync_word(link).load_speculative(mem)).as_link() else {
                         return Ok(None);
                     };
                     check_line(self, line)?;
@@ -115,11 +130,11 @@ impl<M: Memory> HashMap<M> {
         let mut at = group;
         for lines in 0..CHAIN_MAX {
             // PAIRS WITH: pod::commit::publish::publish_claimed
-            let line = mem.fetch_line(at);
+            let line = word_line(at).fetch(mem);
             let has_link = lines > 0;
             let slots = LINE_SLOTS - u64::from(has_link);
             for (n, &word) in line.iter().enumerate().take(slots as usize) {
-                let slot = SyncWord::at(at + 8 * n as u64);
+                let slot = sync_word(at + 8 * n as u64);
                 match self.judge(slot, Slot(word), hash, key, place)? {
                     Verdict::Harmless => {}
                     Verdict::Reached => return Ok(true),

@@ -25,8 +25,30 @@
 
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
 use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a level, which lies in a block of its size, as was checked when it was read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a level, which lies in a block of its size, as was checked when it was read.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a level, which lies in a block of its size, as was checked when it was read.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Slots of a line.
 pub const LINE_SLOTS: u64 = 8;
@@ -108,37 +130,37 @@ impl Level {
     /// The level that this one moves to.
     #[inline]
     pub fn next(&self) -> SyncWord {
-        SyncWord::at(self.offset + 64)
+        sync_word(self.offset + 64)
     }
 
     /// The next chunk of groups to move.
     pub fn cursor(&self) -> SyncWord {
-        SyncWord::at(self.offset + 128)
+        sync_word(self.offset + 128)
     }
 
     /// Chain lines appended.
     pub fn links(&self) -> SyncWord {
-        SyncWord::at(self.offset + 192)
+        sync_word(self.offset + 192)
     }
 
     /// The worker that prepares the next level.
     pub fn grower(&self) -> SyncWord {
-        SyncWord::at(self.offset + 256)
+        sync_word(self.offset + 256)
     }
 
     /// The worker that retires this level.
     pub fn retirer(&self) -> SyncWord {
-        SyncWord::at(self.offset + 320)
+        sync_word(self.offset + 320)
     }
 
     /// Spare lines taken.
     pub fn spares_taken(&self) -> SyncWord {
-        SyncWord::at(self.offset + 384)
+        sync_word(self.offset + 384)
     }
 
     /// Groups whose chains are freed, once the level is retired; written by the worker that holds the level's list.
     pub fn drained(&self) -> SyncWord {
-        SyncWord::at(self.offset + 448)
+        sync_word(self.offset + 448)
     }
 
     /// The spare line of a number, if there are so many.
@@ -182,14 +204,14 @@ impl Level {
 
     /// The slot that links a group's chain.
     pub fn link(&self, group: u64) -> SyncWord {
-        SyncWord::at(self.group(group) + 8 * GROUP_SLOTS)
+        sync_word(self.group(group) + 8 * GROUP_SLOTS)
     }
 
     /// Formats an empty level in unpublished memory. It is written back with the next fence, before it is published.
     pub fn format<M: Memory>(&self, mem: &M) {
-        mem.zero(self.offset, Self::bytes(self.order));
-        mem.write_word(self.offset, self.reference());
-        mem.write_word(self.offset + 8, self.groups);
+        unpublished(self.offset, Self::bytes(self.order)).zero(mem);
+        unpublished(self.offset, 8).write_word(mem, self.reference());
+        unpublished(self.offset + 8, 8).write_word(mem, self.groups);
         mem.write_back(self.offset, Self::bytes(self.order));
     }
 }
@@ -198,7 +220,7 @@ impl Level {
 pub fn at<M: Memory>(worker: &Worker<M>, offset: u64) -> Result<Level> {
     worker.check("a level", offset, FRAME)?;
     let mut word = [0; 8];
-    word.copy_from_slice(worker.mem().bytes(offset, 8));
+    published(offset, 8).copy_to(worker.mem(), &mut word);
     read_at(worker, offset, u64::from_le_bytes(word))
 }
 

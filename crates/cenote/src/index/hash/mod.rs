@@ -40,12 +40,48 @@ use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
 use crate::index::common::value::Value;
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::memory::{Published, Unpublished, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_HASH};
 
 pub use crate::index::common::pair::KEY_MAX;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the map's header, or of an object that a slot leads to; both are checked when they are read.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Bytes of a map's header before the replicas.
 const HEADER_BYTES: u64 = 128;
@@ -103,7 +139,8 @@ impl<M: Memory> HashMap<M> {
         let workers = u64::from(worker.geometry().parameters.workers);
         worker.check("a map's header", header, HEADER_BYTES + workers * SHARE_BYTES)?;
         let mem = worker.mem();
-        let words = mem.bytes(header + 64, 32);
+        let mut words = [0; 32];
+        published(header + 64, 32).copy_to(mem, &mut words);
         let word = |n: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&words[n * 8..n * 8 + 8]);
@@ -115,15 +152,15 @@ impl<M: Memory> HashMap<M> {
         let share = share(header, u64::from(worker.me() - 1));
         // The place may have been used from another host since this one read it.
         if !M::COHERENT && !mutant::is(Mutant::CountNotDropped) {
-            mem.fetch_line(share + 64);
+            word_line(share + 64).fetch(mem);
         }
         Ok(Self {
             header,
             seed: word(1),
             in_place: word(2) & FLAG_IN_PLACE != 0,
             guidelines,
-            replica: SyncWord::at(share),
-            count: OwnedWord::at(share + 64),
+            replica: sync_word(share),
+            count: owned_word(share + 64),
             cached: Cell::new(0),
             cached_level: Cell::new(Level::new(0, 0)),
             has_replaced: Cell::new(false),
@@ -150,12 +187,12 @@ impl<M: Memory> HashMap<M> {
     }
 
     fn root(&self) -> SyncWord {
-        SyncWord::at(self.header)
+        sync_word(self.header)
     }
 
     /// The order of the first level; no level has a lower one.
     fn floor(&self) -> SyncWord {
-        SyncWord::at(self.header + 8)
+        sync_word(self.header + 8)
     }
 
     /// A key's hash, which determines its group; see [`level::Level::group_of`].
@@ -226,9 +263,7 @@ impl<M: Memory> HashMap<M> {
     /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
     /// in flight. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
-        count::total(&self.worker, |worker| {
-            OwnedWord::at(share(self.header, worker) + 64)
-        })
+        count::total(&self.worker, |worker| owned_word(share(self.header, worker) + 64))
     }
 
     /// Whether it has no keys; see [`HashMap::len`].
@@ -251,6 +286,18 @@ impl<M: Memory> HashMap<M> {
         Ok(found.map(|bytes| Value::new(bytes, pin)))
     }
 
+    /// A copy of the value of a key, made by atomic loads: no reference to its bytes exists. For who does not trust all that may write to the pool:
+    /// if one of them changes the value meanwhile, the copy is torn, and nothing else happens. Keys are compared in place.
+    ///
+    /// Cost: that of [`HashMap::get`] without its fast path, and the copy.
+    pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _pin = self.worker.pin()?;
+        match self.slot_of(self.hash(key), key)? {
+            Some(slot) => self.copy_of(slot).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// A copy of the value of an 8-byte key, if it has 8 bytes. See [`HashMap::get`].
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
@@ -258,7 +305,7 @@ impl<M: Memory> HashMap<M> {
         let quickly = self.worker.briefly(|| {
             let (mem, at) = (self.worker.mem(), self.likely_object(hash)?);
             // PAIRS WITH: index::hash::update::overwrite_likely, index::hash::update::overwrite
-            (mem.read_word(at) == key).then(|| mem.load(at + 8))
+            (published(at, 8).read_word(mem) == key).then(|| sync_word(at + 8).load(mem))
         });
         match quickly {
             Some(value) => Ok(Some(value)),
@@ -297,7 +344,7 @@ fn share(header: u64, worker: u64) -> u64 {
 fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> Result<Level> {
     let mem = worker.mem();
     let cached = if speculate {
-        mem.load_speculative(level.next().offset())
+        level.next().load_speculative(mem)
     } else {
         0
     };
@@ -306,7 +353,7 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
     } else {
         // The whole line, for the writes that follow: they look into the cache for whether the level moves.
         // PAIRS WITH: pod::commit::publish::publish_auxiliary
-        mem.fetch_line(level.next().offset())[0]
+        word_line(level.next().offset()).fetch(mem)[0]
     };
     Level::decode(worker, next)?
         .ok_or_else(|| Error::corrupt("a level that moves nowhere, seen", level.offset))
@@ -319,12 +366,12 @@ fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> 
     let len = HEADER_BYTES + workers * SHARE_BYTES;
     let header = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
-    mem.zero(header, len);
+    unpublished(header, len).zero(mem);
     let id = worker.pod().superblock().id;
     let seed = xxhash_rust::xxh3::xxh3_64_with_seed(&header.to_le_bytes(), id);
     let flags = if guidelines.out_of_place { 0 } else { FLAG_IN_PLACE };
     for (n, value) in [MAGIC, seed, flags, workers].into_iter().enumerate() {
-        mem.write_word(header + 64 + 8 * n as u64, value);
+        unpublished(header + 64 + 8 * n as u64, 8).write_word(mem, value);
     }
     mem.write_back(header, len);
     Ok(header)

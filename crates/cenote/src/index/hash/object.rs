@@ -4,7 +4,15 @@ use super::slot::Slot;
 use crate::error::Result;
 use crate::index::common::pair::{self, Pair};
 use crate::memory::Memory;
+use crate::memory::Published;
 use crate::pod::Worker;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of an object, which lies in a block of its size, as was checked when its slot was read.
+    unsafe { Published::at(at, len) }
+}
 
 /// The key of the pair that a slot binds.
 #[inline]
@@ -12,7 +20,7 @@ pub fn key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<&[u8]> {
     if slot.is_small() {
         worker.check("a map's object", slot.offset(), 16)?;
         // The value may be overwritten meanwhile: no slice may cover it.
-        return Ok(worker.mem().bytes(slot.offset(), 8));
+        return Ok(published(slot.offset(), 8).bytes(worker.mem()));
     }
     Ok(read_long(worker, slot)?.key)
 }
@@ -35,7 +43,7 @@ pub fn read_long<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<Pair<'_>> 
 #[inline(always)]
 pub fn small_key<M: Memory>(worker: &Worker<M>, slot: Slot) -> Option<[u8; 8]> {
     let is_there = slot.is_small() && worker.is_committed(slot.offset(), 16);
-    is_there.then(|| worker.mem().read_word(slot.offset()).to_le_bytes())
+    is_there.then(|| published(slot.offset(), 8).read_word(worker.mem()).to_le_bytes())
 }
 
 /// Whether a slot is bound to `key`.

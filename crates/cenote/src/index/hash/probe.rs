@@ -17,7 +17,29 @@ use crate::error::{Error, Result};
 use crate::index::common::pair;
 use crate::index::common::value::Bytes;
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, WordLine};
 use crate::mutant::{self, Mutant};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a level or an object; both are checked when they are read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a level or an object; both are checked when they are read.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a level or an object; both are checked when they are read.
+    unsafe { Published::at(at, len) }
+}
 
 /// The result of a search in one level.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +76,12 @@ impl<M: Memory> HashMap<M> {
         }
         let at = home_of(&self.cached_level.get(), hash);
         // PAIRS WITH: pod::commit::publish::exchange, pod::commit::publish::publish_claimed
-        let candidates = mem.tagged(at, fingerprint(hash));
+        let candidates = word_line(at).tagged(mem, fingerprint(hash));
         if candidates == 0 {
             return None;
         }
         // It may bind another key by now: the caller checks.
-        let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
+        let slot = Slot(sync_word(at + 8 * u64::from(candidates.trailing_zeros())).load_speculative(mem));
         let is_there = slot.is_small_binding() && worker.is_in_committed(slot.offset());
         is_there.then(|| slot.offset())
     }
@@ -72,12 +94,12 @@ impl<M: Memory> HashMap<M> {
         };
         let (mem, at) = (self.worker.mem(), home_of(&level, hash));
         // PAIRS WITH: pod::commit::publish::exchange, pod::commit::publish::publish_claimed, index::hash::resize::copy_key, index::hash::resize::move_group
-        let line = Line(mem.fetch_line(at));
+        let line = Line(word_line(at).fetch(mem));
         let within = (1 << (LINE_SLOTS - home_line(hash))) - 1;
-        let mut candidates = mem.tagged(at, fingerprint(hash)) & within;
+        let mut candidates = word_line(at).tagged(mem, fingerprint(hash)) & within;
         let mut moved = line.has_moved();
         while candidates != 0 {
-            let slot = Slot(mem.load_speculative(at + 8 * u64::from(candidates.trailing_zeros())));
+            let slot = Slot(sync_word(at + 8 * u64::from(candidates.trailing_zeros())).load_speculative(mem));
             if slot.is_binding()
                 && let Some(value) = self.value_if_key(slot, key)?
             {
@@ -100,7 +122,7 @@ impl<M: Memory> HashMap<M> {
         if self.is_in_place() {
             return pair::has_small_key(mem, at, key).then(|| self.value_at(at));
         }
-        let (found, value) = mem.bytes(at, 16).split_at(8);
+        let (found, value) = published(at, 16).bytes(mem).split_at(8);
         (found == key).then_some(Bytes::Shared(value))
     }
 
@@ -110,9 +132,9 @@ impl<M: Memory> HashMap<M> {
         let mem = self.worker.mem();
         if self.is_in_place() {
             // PAIRS WITH: index::hash::update::overwrite_likely, index::hash::update::overwrite
-            Bytes::Copied(mem.load(at + 8).to_le_bytes())
+            Bytes::Copied(sync_word(at + 8).load(mem).to_le_bytes())
         } else {
-            Bytes::Shared(mem.bytes(at + 8, 8))
+            Bytes::Shared(published(at + 8, 8).bytes(mem))
         }
     }
 
@@ -131,12 +153,20 @@ impl<M: Memory> HashMap<M> {
     #[cold]
     #[inline(never)]
     pub(super) fn lookup(&self, hash: u64, key: &[u8]) -> Result<Option<Bytes<'_>>> {
+        match self.slot_of(hash, key)? {
+            Some(slot) => self.value_of(slot).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The slot that binds a key, whatever level it is in. The worker is pinned.
+    pub(super) fn slot_of(&self, hash: u64, key: &[u8]) -> Result<Option<Slot>> {
         let Some(mut level) = self.oldest()? else {
             return Ok(None);
         };
         for _ in 0..LEVELS_MAX {
             match self.probe(&level, hash, key)? {
-                Probe::Bound(_, slot) => return self.value_of(slot).map(Some),
+                Probe::Bound(_, slot) => return Ok(Some(slot)),
                 Probe::Vacant(_) | Probe::VacantInChain(_) | Probe::Full(_) => return Ok(None),
                 Probe::Moved => level = next_level(&self.worker, &level, self.guidelines.speculate)?,
             }
@@ -169,7 +199,7 @@ impl<M: Memory> HashMap<M> {
         }
         let at = group + 2 * LINE - 8;
         // PAIRS WITH: pod::commit::publish::publish_auxiliary, index::hash::update::append_spare
-        let link = Slot(self.worker.mem().load_speculative(at));
+        let link = Slot(sync_word(at).load_speculative(self.worker.mem()));
         self.probe_chain(at, link, hash, key, moved)
     }
 
@@ -187,7 +217,7 @@ impl<M: Memory> HashMap<M> {
                 return Ok(if moved {
                     Probe::Moved
                 } else {
-                    Probe::Full(SyncWord::at(at))
+                    Probe::Full(sync_word(at))
                 });
             }
             if link.is_moved() {
@@ -205,7 +235,7 @@ impl<M: Memory> HashMap<M> {
             }
             at = line + 56;
             // PAIRS WITH: pod::commit::publish::publish_auxiliary, index::hash::update::append_spare
-            link = Slot(self.worker.mem().load_speculative(at));
+            link = Slot(sync_word(at).load_speculative(self.worker.mem()));
         }
         Err(Error::corrupt("a chain without end", at))
     }
@@ -215,14 +245,14 @@ impl<M: Memory> HashMap<M> {
     fn scan(&self, at: u64, slots: u64, hash: u64, key: &[u8], moved: &mut bool) -> Result<Option<Probe>> {
         let mem = self.worker.mem();
         // PAIRS WITH: pod::commit::publish::exchange, pod::commit::publish::publish_claimed, index::hash::resize::copy_key, index::hash::resize::move_group
-        let line = Line(mem.fetch_line(at));
+        let line = Line(word_line(at).fetch(mem));
         let within = (1 << slots) - 1;
-        let mut candidates = mem.tagged(at, fingerprint(hash)) & within;
+        let mut candidates = word_line(at).tagged(mem, fingerprint(hash)) & within;
         while candidates != 0 {
             let at = at + 8 * u64::from(candidates.trailing_zeros());
-            let slot = Slot(mem.load_speculative(at));
+            let slot = Slot(sync_word(at).load_speculative(mem));
             if slot.is_binding() && object::has_key(&self.worker, slot, key)? {
-                return Ok(Some(Probe::Bound(SyncWord::at(at), slot)));
+                return Ok(Some(Probe::Bound(sync_word(at), slot)));
             }
             *moved |= slot.is_moved() && !mutant::is(Mutant::MovedForgotten);
             candidates &= candidates - 1;
@@ -239,7 +269,7 @@ impl<M: Memory> HashMap<M> {
             let last = 31 - empty.leading_zeros();
             let takes_last = mutant::is(Mutant::AnyEmpty) && self.worker.me() & 1 == 0;
             let n = if takes_last { last } else { empty.trailing_zeros() };
-            Probe::Vacant(SyncWord::at(at + 8 * u64::from(n)))
+            Probe::Vacant(sync_word(at + 8 * u64::from(n)))
         }))
     }
 
@@ -250,6 +280,19 @@ impl<M: Memory> HashMap<M> {
             return Ok(self.value_at(slot.offset()));
         }
         Ok(Bytes::Shared(object::read_long(&self.worker, slot)?.value))
+    }
+
+    /// A copy of the value that a slot binds; no reference to its bytes is made.
+    pub(super) fn copy_of(&self, slot: Slot) -> Result<Vec<u8>> {
+        if slot.is_small() {
+            self.worker.check("a map's object", slot.offset(), 16)?;
+            let mem = self.worker.mem();
+            return Ok(match self.is_in_place() {
+                true => self.value_at(slot.offset()).as_bytes().to_vec(),
+                false => published(slot.offset() + 8, 8).copied(mem),
+            });
+        }
+        pair::copy_value(&self.worker, slot.offset())
     }
 }
 

@@ -31,6 +31,7 @@ use super::probe::{CHAIN_MAX, Probe, check_line};
 use super::slot::Slot;
 use super::{HashMap, next_level, object, share};
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
@@ -46,6 +47,27 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock;
 use crate::pod::reclaim::retire;
 use crate::pod::reclaim::room::with_room;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a level, a line or a share; all are checked when they are read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a level, a line or a share; all are checked when they are read.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a level, a line or a share; all are checked when they are read.
+    unsafe { WordLine::at(at) }
+}
 
 /// The tag of extents that hold a level.
 pub const LEVEL_TAG: u8 = 1;
@@ -78,7 +100,7 @@ impl<M: Memory> HashMap<M> {
     /// Whether a level moves to another, as far as the cache knows.
     #[inline(always)]
     fn is_moving(&self, level: &Level) -> bool {
-        self.worker.mem().load_speculative(level.next().offset()) != 0
+        level.next().load_speculative(self.worker.mem()) != 0
     }
 
     /// Caches the level to write to first.
@@ -187,7 +209,7 @@ impl<M: Memory> HashMap<M> {
         let mem = worker.mem();
         let is_root = self.root().load(mem) == level.reference();
         // The whole line: if the map is moving, this host's writers see it in their cache from now on.
-        if !is_root || mem.fetch_line(level.next().offset())[0] != 0 {
+        if !is_root || word_line(level.next().offset()).fetch(mem)[0] != 0 {
             return Ok(true);
         }
         let Some(order) = order_for_keys(self.len()) else {
@@ -263,7 +285,7 @@ impl<M: Memory> HashMap<M> {
         let mem = self.worker.mem();
         // Set once. If the cached copy is older, this worker goes on as if the map were not moving; the caller has checked no
         // closer.
-        let Some(next) = Level::decode(&self.worker, mem.load_speculative(level.next().offset()))? else {
+        let Some(next) = Level::decode(&self.worker, level.next().load_speculative(mem))? else {
             return Ok(());
         };
         if level.cursor().load(mem) < level.chunks() {
@@ -288,7 +310,7 @@ impl<M: Memory> HashMap<M> {
             // One load for the chunks of a word, and one after each move, which takes long enough for others to move some.
             if seen.0 != word {
                 // PAIRS WITH: index::hash::resize::move_chunk
-                seen = (word, mem.load(word));
+                seen = (word, sync_word(word).load(mem));
             }
             if seen.1 & bit == 0 {
                 self.move_chunk(level, next, chunk)?;
@@ -307,7 +329,7 @@ impl<M: Memory> HashMap<M> {
         crash_point(Point::MigrateChunk);
         let (word, bit) = level.done(chunk);
         // PAIRS WITH: index::hash::resize::move_rest
-        self.worker.mem().fetch_or(word, bit);
+        sync_word(word).fetch_or(self.worker.mem(), bit);
         Ok(())
     }
 
@@ -321,9 +343,7 @@ impl<M: Memory> HashMap<M> {
         groups: std::ops::Range<u64>,
     ) -> Result<()> {
         if mutant::is(Mutant::DoneBeforeMoved) {
-            self.worker
-                .mem()
-                .fetch_or(level.done(chunk).0, level.done(chunk).1);
+            sync_word(level.done(chunk).0).fetch_or(self.worker.mem(), level.done(chunk).1);
         }
         let mut frozen = Vec::with_capacity(32);
         for group in groups {
@@ -339,7 +359,7 @@ impl<M: Memory> HashMap<M> {
         }
         let mem = self.worker.mem();
         for line in [level.group(group), level.group(group) + LINE] {
-            for word in mem.fetch_line(line) {
+            for word in word_line(line).fetch(mem) {
                 let slot = Slot(word);
                 if slot.is_binding() && self.worker.check("", slot.offset(), 16).is_ok() {
                     mem.prefetch(slot.offset());
@@ -375,7 +395,7 @@ impl<M: Memory> HashMap<M> {
             check_line(self, line)?;
             lines_left = one_less(lines_left, line)?;
             self.freeze_line(line, frozen);
-            link = SyncWord::at(line + LINE - 8);
+            link = sync_word(line + LINE - 8);
         }
         for (at, slot) in frozen.drain(..) {
             crash_point(Point::MigrateFrozen);
@@ -391,8 +411,8 @@ impl<M: Memory> HashMap<M> {
     /// Freezes the slots of a line, in the order in which they fill.
     #[inline]
     fn freeze_line(&self, line: u64, frozen: &mut Vec<(SyncWord, Slot)>) {
-        for (n, word) in self.worker.mem().fetch_line(line).into_iter().enumerate() {
-            let at = SyncWord::at(line + 8 * n as u64);
+        for (n, word) in word_line(line).fetch(self.worker.mem()).into_iter().enumerate() {
+            let at = sync_word(line + 8 * n as u64);
             if let Some(slot) = self.freeze(at, Slot(word)) {
                 frozen.push((at, slot));
             }
@@ -403,7 +423,7 @@ impl<M: Memory> HashMap<M> {
     pub(super) fn each_slot(&self, level: &Level, group: u64, mut each: impl FnMut(SyncWord)) -> Result<()> {
         let at = level.group(group);
         for n in 0..GROUP_SLOTS {
-            each(SyncWord::at(at + 8 * n));
+            each(sync_word(at + 8 * n));
         }
         let mut link = level.link(group);
         let mut lines_left = CHAIN_MAX;
@@ -415,9 +435,9 @@ impl<M: Memory> HashMap<M> {
             check_line(self, line)?;
             lines_left = one_less(lines_left, line)?;
             for n in 0..7 {
-                each(SyncWord::at(line + 8 * n));
+                each(sync_word(line + 8 * n));
             }
-            link = SyncWord::at(line + 56);
+            link = sync_word(line + 56);
         }
     }
 
@@ -530,14 +550,14 @@ fn is_moved_since(frozen: Slot, found: Slot) -> bool {
 
 /// The replica of the root in a worker's share of a map.
 fn replica_of(header: u64, worker: u64) -> SyncWord {
-    SyncWord::at(share(header, worker))
+    sync_word(share(header, worker))
 }
 
 /// Moves the root and all its replicas from a level to the next. Any number of workers may do so, repeatedly and at the same time. Once it is
 /// done, no worker that pins from then on begins with `level`.
 fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &Level) {
     let mem = worker.mem();
-    let root = SyncWord::at(header);
+    let root = sync_word(header);
     let (old, new) = (level.reference(), next.reference());
     // The dead linker may not have marked the level live. Recovery reads that state, as the root no longer tells.
     let _ = heap::mark_live(worker, level.offset);
@@ -574,7 +594,7 @@ fn move_replica<M: Memory>(mem: &M, replica: SyncWord, old: u64, new: u64) {
 #[cold]
 pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica: SyncWord, left: u64) -> u64 {
     let mem = worker.mem();
-    let root = SyncWord::at(header);
+    let root = sync_word(header);
     if left & TENTATIVE != 0 {
         // A dead worker's attempt.
         // NO PAIR: claim
@@ -657,14 +677,14 @@ pub fn drain_extent<M: Memory>(
             };
             worker.check("a chain line", line, LINE)?;
             lines_left = one_less(lines_left, line)?;
-            let next = SyncWord::at(line + LINE - 8).load(mem);
+            let next = sync_word(line + LINE - 8).load(mem);
             match level.is_spare(line) {
                 true => {
                     // PAIRS WITH: index::hash::resize::drain_extent
                     link.store(mem, next);
                     // In a damaged level its chain may lead back to it.
                     // NO PAIR: unshared
-                    SyncWord::at(line + LINE - 8).store(mem, 0);
+                    sync_word(line + LINE - 8).store(mem, 0);
                 }
                 false => drain_auxiliary(worker, actor, link, Slot::link(line).0, line, next)?,
             }
@@ -692,7 +712,7 @@ pub fn extent_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn F
     worker.check("a level", offset, FRAME)?;
     let level = match mutant::is(Mutant::LevelReadCached) {
         true => level::at(worker, offset)?,
-        false => level::read_at(worker, offset, OwnedWord::at(offset).peek_speculative(mem))?,
+        false => level::read_at(worker, offset, owned_word(offset).peek_speculative(mem))?,
     };
     for group in 0..level.groups {
         let mut link = level.link(group);
@@ -703,7 +723,7 @@ pub fn extent_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn F
             if !level.is_spare(line) {
                 each(line);
             }
-            link = SyncWord::at(line + LINE - 8);
+            link = sync_word(line + LINE - 8);
         }
     }
     Ok(())

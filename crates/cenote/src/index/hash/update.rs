@@ -15,6 +15,7 @@ use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::{Put, Replace, When};
 use crate::index::common::pair::{self, KEY_MAX, word};
+use crate::memory::Unpublished;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
@@ -24,6 +25,19 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::Room;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a slot's object or line, which this worker has found or made.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a slot's object or line, which this worker has found or made.
+    unsafe { Unpublished::at(at, len) }
+}
 /// How a write ended.
 enum Outcome {
     Inserted,
@@ -265,7 +279,7 @@ impl<M: Memory> HashMap<M> {
             Some(at) if pair::has_small_key(mem, at, key) => {
                 // Ordered before this thread's later reads, as every write's compare-exchange is.
                 // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
-                SyncWord::at(at + 8).announce(mem, word(value));
+                sync_word(at + 8).announce(mem, word(value));
                 true
             }
             _ => false,
@@ -274,7 +288,7 @@ impl<M: Memory> HashMap<M> {
 
     /// Overwrites a small value in place; `None` if the caller must search again.
     fn overwrite(&self, slot: Slot, value: &[u8], when: When<'_>) -> Result<Option<Outcome>> {
-        let at = SyncWord::at(slot.offset() + 8);
+        let at = sync_word(slot.offset() + 8);
         let mem = self.worker.mem();
         match when {
             When::IfAbsent => return Ok(Some(Outcome::Exists)),
@@ -361,7 +375,7 @@ impl<M: Memory> HashMap<M> {
         if line % LINE != 0 {
             return Err(Error::corrupt("an object that should be a line", line));
         }
-        mem.zero(line, LINE);
+        unpublished(line, LINE).zero(mem);
         if !mutant::is(Mutant::LineNotWrittenBack) {
             // Complete before it is published, with its name.
             mem.write_back(line, LINE);

@@ -4,9 +4,17 @@ use super::key::head_of;
 use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, second_at, stride};
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
+use crate::memory::Unpublished;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::class;
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a page that this worker has allocated and not published.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// What a page says besides its entries.
 #[derive(Clone, Copy, Debug)]
@@ -329,7 +337,7 @@ pub fn place<M: Memory>(mem: &M, page: &[u8], allocate: impl Fn(u64) -> Result<u
 
 /// Writes a page to unpublished memory, and begins its write-back: complete with the fence of `pod::commit::publish`.
 fn write<M: Memory>(mem: &M, at: u64, bytes: &[u8]) {
-    mem.write(at, bytes);
+    unpublished(at, bytes.len() as u64).write(mem, bytes);
     if !M::COHERENT && !mutant::is(Mutant::PageNotWrittenBack) {
         mem.write_back(at, bytes.len() as u64);
     }

@@ -11,7 +11,22 @@ use std::hint::select_unpredictable;
 use super::find::Reached;
 use super::page::{HEADS_AT, INNER_MAX, LINE_WORDS, Meta, stride};
 use super::{FROZEN, OrderedMap};
+use crate::memory::Published;
 use crate::memory::{LINE, Memory, SyncWord};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a node or page, whose offset was checked against what is committed.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a node or page, whose offset was checked against what is committed.
+    unsafe { Published::at(at, len) }
+}
 
 /// Bytes of the heads of the lines of heads, with the page's first words.
 const FIRST: usize = HEADS_AT;
@@ -74,7 +89,12 @@ impl<M: Memory> OrderedMap<M> {
     #[inline(always)]
     pub(super) fn lines_at<const BYTES: usize>(&self, at: u64) -> Option<&[u8; BYTES]> {
         let is_there = at & (LINE - 1) == 0 && self.worker.is_committed(at, BYTES as u64);
-        is_there.then(|| self.worker.mem().bytes(at, BYTES as u64).try_into().ok())?
+        is_there.then(|| {
+            published(at, BYTES as u64)
+                .bytes(self.worker.mem())
+                .try_into()
+                .ok()
+        })?
     }
 
     /// The leaf below which the key of a head belongs, unopened, if the fast path leads there. `is_head` says that the key
@@ -117,7 +137,7 @@ impl<M: Memory> OrderedMap<M> {
                 let separator_at = children_at + 8 * (stride(count) + in_line) as u64;
                 let is_short = is_head
                     && worker.is_committed(separator_at, 8)
-                    && mem.read_word(separator_at) >> 32 <= HEAD_BYTES;
+                    && published(separator_at, 8).read_word(mem) >> 32 <= HEAD_BYTES;
                 if !is_short {
                     return None;
                 }
@@ -127,7 +147,7 @@ impl<M: Memory> OrderedMap<M> {
             if node & 15 != 0 || !worker.is_committed(node, 16) {
                 return None;
             }
-            let node = SyncWord::at(node);
+            let node = sync_word(node);
             let parent = (at, child);
             // PAIRS WITH: pod::commit::publish::exchange
             at = node.load(mem);

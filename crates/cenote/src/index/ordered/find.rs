@@ -15,6 +15,13 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a node, whose offset was checked against what is committed.
+    unsafe { SyncWord::at(at) }
+}
+
 /// Lines of a leaf that are prefetched at once.
 const LEAF_LINES: u64 = 7;
 /// Of so many steps right, in searches that were led too far left, one makes the page that led there be read afresh.
@@ -347,7 +354,7 @@ impl<M: Memory> OrderedMap<M> {
             return Err(Error::corrupt("a node of an ordered map", at));
         }
         self.worker.check("a node of an ordered map", at, 16)?;
-        Ok(SyncWord::at(at))
+        Ok(sync_word(at))
     }
 
     /// Prefetches all lines of a leaf. On incoherent memory a hint would drop them. The offset is not validated yet.

@@ -18,6 +18,13 @@ use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::{alloc::heap, format::class};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a node that this worker has allocated, or found as all are found.
+    unsafe { SyncWord::at(at) }
+}
+
 /// A page of this many bytes counts as full if it has [`LONG_MIN`] entries: its separators are long.
 pub(super) const LONG_BYTES: usize = 16 << 10;
 /// See [`LONG_BYTES`].
@@ -103,7 +110,7 @@ impl<M: Memory> OrderedMap<M> {
     pub(super) fn new_node(&self, page: &[u8]) -> Result<SyncWord> {
         let worker = &*self.worker;
         let at = build::place(worker.mem(), page, |len| heap::allocate_secondary(worker, 0, len))?;
-        let node = SyncWord::at(heap::allocate_secondary(worker, 1, NODE_BYTES)?);
+        let node = sync_word(heap::allocate_secondary(worker, 1, NODE_BYTES)?);
         // NO PAIR: unshared
         node.store(worker.mem(), at);
         Ok(node)
@@ -116,7 +123,7 @@ impl<M: Memory> OrderedMap<M> {
             build::place(worker.mem(), page, |len| heap::allocate_secondary(worker, 0, len))
         })?;
         let node = class::at_any_size(NODE_BYTES, |len| heap::allocate_secondary(worker, 1, len))?;
-        let node = SyncWord::at(node);
+        let node = sync_word(node);
         // NO PAIR: unshared
         node.store(worker.mem(), at);
         Ok(node)

@@ -45,7 +45,44 @@ use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_ORDERED};
 
 pub use crate::index::common::pair::KEY_MAX;
+use crate::memory::{Published, Unpublished, WordLine};
 pub use page::{INNER_MAX, LEAF_MAX};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the map's header and shares, which lie in a block of their size, as was checked when it was
+    // opened.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Bytes of a map's header before the shares.
 const HEADER_BYTES: u64 = 128;
@@ -123,20 +160,20 @@ impl<M: Memory> OrderedMap<M> {
         worker.check("an ordered map's header", header, share(0, workers))?;
         let mem = worker.mem();
         let is_header = header.is_multiple_of(64)
-            && mem.read_word(header + 64) == MAGIC
-            && mem.read_word(header + 72) == workers;
+            && published(header + 64, 8).read_word(mem) == MAGIC
+            && published(header + 72, 8).read_word(mem) == workers;
         if !is_header {
             return Err(Error::corrupt("an ordered map's header", header));
         }
         let share = share(header, u64::from(worker.me() - 1));
         // The place may have been used from another host since this one read it.
         if !M::COHERENT {
-            mem.fetch_line(share);
+            word_line(share).fetch(mem);
         }
         Ok(Self {
             header,
             guidelines,
-            count: OwnedWord::at(share),
+            count: owned_word(share),
             read_since: Cell::new(0),
             detours: Cell::new(0),
             unposted: RefCell::default(),
@@ -177,13 +214,13 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     fn root(&self) -> SyncWord {
-        SyncWord::at(self.header)
+        sync_word(self.header)
     }
 
     /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
     /// in flight. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
-        count::total(&self.worker, |worker| OwnedWord::at(share(self.header, worker)))
+        count::total(&self.worker, |worker| owned_word(share(self.header, worker)))
     }
 
     /// Whether it has no keys; see [`OrderedMap::len`].
@@ -204,9 +241,9 @@ fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let len = share(0, workers);
     let header = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
-    mem.zero(header, len);
-    mem.write_word(header + 64, MAGIC);
-    mem.write_word(header + 72, workers);
+    unpublished(header, len).zero(mem);
+    unpublished(header + 64, 8).write_word(mem, MAGIC);
+    unpublished(header + 72, 8).write_word(mem, workers);
     mem.write_back(header, len);
     Ok(header)
 }

@@ -23,8 +23,16 @@ use std::hint::select_unpredictable;
 use super::key::{Target, compare, head_of};
 use crate::error::{Error, Result};
 use crate::index::common::pair::{self, Pair};
+use crate::memory::Published;
 use crate::memory::{LINE, Memory, read_once};
 use crate::pod::Worker;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a page, whose offset and length are checked against what is committed.
+    unsafe { Published::at(at, len) }
+}
 
 /// The most entries of a leaf.
 pub const LEAF_MAX: usize = 28;
@@ -205,7 +213,7 @@ impl<'m> Page<'m> {
             return Err(damaged());
         }
         worker.check("a page of an ordered map", at, LINE)?;
-        let meta = Meta(worker.mem().read_word(at));
+        let meta = Meta(published(at, 8).read_word(worker.mem()));
         if !meta.is_right() {
             return Err(damaged());
         }
@@ -213,7 +221,7 @@ impl<'m> Page<'m> {
         Ok(Self {
             at,
             meta,
-            bytes: worker.mem().bytes_in_part(at, meta.len()),
+            bytes: published(at, meta.len()).bytes_in_part(worker.mem()),
         })
     }
 

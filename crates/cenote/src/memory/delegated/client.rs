@@ -83,7 +83,11 @@ impl Client {
     /// the answer does not come.
     ///
     /// Cost: one line stored and, at best, one fetched; what the server does meanwhile. One more line stored if it sleeps.
-    pub fn execute<M: Memory>(&self, mem: &M, at: u64, wish: Wish, overdue: impl Fn()) -> Option<u64> {
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise): a server changes it for this process.
+    pub unsafe fn execute<M: Memory>(&self, mem: &M, at: u64, wish: Wish, overdue: impl Fn()) -> Option<u64> {
         let place = self
             .place
             .read()

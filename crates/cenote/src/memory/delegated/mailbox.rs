@@ -108,13 +108,13 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mailboxes {
     /// The first.
-    pub first: u64,
+    first: u64,
     /// Bytes from one to the next.
-    pub stride: u64,
+    stride: u64,
     /// How many.
-    pub count: u32,
+    pub(super) count: u32,
     /// How many of them a process has.
-    pub per_process: u32,
+    pub(super) per_process: u32,
 }
 
 /// The word of a request's line that says that its client sleeps.
@@ -146,8 +146,23 @@ fn opened<const N: usize>(line: &[u64; 8]) -> Option<[u64; N]> {
 }
 
 impl Mailboxes {
+    /// `count` mailboxes from the offset `first` on, with `stride` bytes from one to the next, of which each process has `per_process`.
+    ///
+    /// # Safety
+    ///
+    /// They lie in the pool, at multiples of 64, and nothing but clients and servers uses them.
+    pub const unsafe fn new(first: u64, stride: u64, count: u32, per_process: u32) -> Self {
+        Self {
+            first,
+            stride,
+            count,
+            per_process,
+        }
+    }
+
     /// A mailbox by its number.
     pub fn of(&self, number: u32) -> Mailbox {
+        debug_assert!(number < self.count, "no such mailbox");
         Mailbox(self.first + u64::from(number) * self.stride)
     }
 }
@@ -155,8 +170,9 @@ impl Mailboxes {
 impl Mailbox {
     /// The greatest ticket that was used in it, in whole lines or not. Three round trips.
     pub fn newest<M: Memory>(self, mem: &M) -> u64 {
+        // SAFETY: a line of the box, as whoever made the mailboxes promised.
         [self.request_line(), self.journal_line(), self.answer_line()]
-            .map(|line| mem.fetch_line(line)[0])
+            .map(|line| unsafe { mem.fetch_line(line) }[0])
             .into_iter()
             .fold(0, u64::max)
     }
@@ -176,7 +192,8 @@ impl Mailbox {
 
     /// Asks. One round trip.
     pub fn ask<M: Memory>(self, mem: &M, request: Request) {
-        mem.store_line(self.0, request.line());
+        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        unsafe { mem.store_line(self.0, request.line()) };
     }
 
     /// Marks a request: its client is about to sleep by the answer. One round trip.
@@ -184,13 +201,16 @@ impl Mailbox {
         let mut line = request.line();
         line[ASLEEP as usize] = request.ticket;
         if !mutant::is(Mutant::SleepUnsaid) {
-            mem.store_line(self.0, line);
+            // SAFETY: a line of the box, as whoever made the mailboxes promised.
+            unsafe { mem.store_line(self.0, line) };
         }
     }
 
     /// Whether the client sleeps until this ticket is answered. The caller has fetched the request's line.
     pub fn wants_to_be_woken<M: Memory>(self, mem: &M, ticket: u64) -> bool {
-        mem.load_speculative(self.0 + 8 * ASLEEP) == ticket
+        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        let mark = unsafe { mem.load_speculative(self.0 + 8 * ASLEEP) };
+        mark == ticket
     }
 
     /// The event count by which a client sleeps: it changes with each answer.
@@ -209,12 +229,14 @@ impl Mailbox {
     pub fn plan<M: Memory>(self, mem: &M, entry: Entry) {
         let (stores, after) = entry.after.map_or((0, 0), |after| (1, after));
         let words = [entry.ticket, entry.at, after, stores, entry.answer];
-        mem.store_line(self.journal_line(), sealed(words));
+        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        unsafe { mem.store_line(self.journal_line(), sealed(words)) };
     }
 
     /// The last journal entry. One round trip.
     pub fn planned<M: Memory>(self, mem: &M) -> Option<Entry> {
-        let [ticket, at, after, stores, answer] = opened(&mem.fetch_line(self.journal_line()))?;
+        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        let [ticket, at, after, stores, answer] = opened(&unsafe { mem.fetch_line(self.journal_line()) })?;
         Some(Entry {
             ticket,
             at,
@@ -225,7 +247,8 @@ impl Mailbox {
 
     /// Answers. One round trip.
     pub fn answer<M: Memory>(self, mem: &M, ticket: u64, answer: u64) {
-        mem.store_line(self.answer_line(), sealed([ticket, answer]));
+        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        unsafe { mem.store_line(self.answer_line(), sealed([ticket, answer])) };
     }
 
     /// The last answer, with its ticket. One round trip.
@@ -235,7 +258,8 @@ impl Mailbox {
 
     /// The same, with the event count. One round trip.
     pub fn look<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
-        let line = mem.fetch_line(self.answer_line());
+        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        let line = unsafe { mem.fetch_line(self.answer_line()) };
         (
             line[0] as u32,
             opened(&line).map(|[ticket, answer]| (ticket, answer)),

@@ -39,25 +39,33 @@ struct Shared {
 
 impl<M: Memory> Delegated<M> {
     /// Has a wish carried out: by the base as long as this process has no place, and no other process has the pool.
-    fn execute(&self, at: u64, wish: Wish) -> u64 {
+    ///
+    /// # Safety
+    ///
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
+    unsafe fn execute(&self, at: u64, wish: Wish) -> u64 {
         let client = self.shared.client.get();
         let overdue = || {
             if let Some(serving) = self.shared.serving.get() {
                 serving.look();
             }
         };
-        let answer = client.and_then(|client| client.execute(&self.base, at, wish, overdue));
+        // SAFETY: the caller's promise.
+        let answer = client.and_then(|client| unsafe { client.execute(&self.base, at, wish, overdue) });
         answer.unwrap_or_else(|| {
-            let before = self.base.load(at);
+            // SAFETY: the caller's promise.
+            let before = unsafe { self.base.load(at) };
             if let Some(after) = wish.of(before) {
-                self.base.store(at, after);
+                // SAFETY: the caller's promise.
+                unsafe { self.base.store(at, after) };
             }
             before
         })
     }
 }
 
-impl<M: Memory> Memory for Delegated<M> {
+// SAFETY: the base keeps the promise; a server keeps it for this process.
+unsafe impl<M: Memory> Memory for Delegated<M> {
     const COHERENT: bool = false;
     const DELEGATED: bool = true;
     const NAME: &'static str = "delegated";
@@ -92,70 +100,84 @@ impl<M: Memory> Memory for Delegated<M> {
     }
 
     fn quiesce(&self) {
-        self.execute(0, Wish::Quiesce);
+        // SAFETY: the wish changes no word.
+        unsafe { self.execute(0, Wish::Quiesce) };
     }
 
     #[inline]
-    fn load(&self, at: u64) -> u64 {
-        self.base.load(at)
+    unsafe fn load(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.load(at) }
     }
 
-    fn store(&self, at: u64, value: u64) {
-        self.execute(at, Wish::Store(value));
+    unsafe fn store(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.execute(at, Wish::Store(value)) };
     }
 
     #[inline]
-    fn announce(&self, at: u64, value: u64) {
-        self.base.announce(at, value)
+    unsafe fn announce(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.announce(at, value) }
     }
 
-    fn store_line(&self, at: u64, line: [u64; 8]) {
-        self.base.store_line(at, line)
+    unsafe fn store_line(&self, at: u64, line: [u64; 8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.store_line(at, line) }
     }
 
-    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
-        match self.execute(at, Wish::CompareExchange(current, new)) {
+    unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.execute(at, Wish::CompareExchange(current, new)) } {
             before if before == current => Ok(before),
             before => Err(before),
         }
     }
 
-    fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
+    unsafe fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
         if let Some(serving) = self.shared.serving.get() {
-            serving.end_with(at, current, new);
+            // SAFETY: the caller's promise.
+            unsafe { serving.end_with(at, current, new) };
         }
     }
 
-    fn fetch_add(&self, at: u64, value: u64) -> u64 {
-        self.execute(at, Wish::Add(value))
+    unsafe fn fetch_add(&self, at: u64, value: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.execute(at, Wish::Add(value)) }
     }
 
-    fn fetch_or(&self, at: u64, value: u64) -> u64 {
-        self.execute(at, Wish::Or(value))
+    unsafe fn fetch_or(&self, at: u64, value: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.execute(at, Wish::Or(value)) }
     }
 
-    fn fetch_and(&self, at: u64, value: u64) -> u64 {
-        self.execute(at, Wish::And(value))
-    }
-
-    #[inline]
-    fn load_speculative(&self, at: u64) -> u64 {
-        self.base.load_speculative(at)
-    }
-
-    #[inline]
-    fn fetch_line(&self, at: u64) -> [u64; 8] {
-        self.base.fetch_line(at)
+    unsafe fn fetch_and(&self, at: u64, value: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.execute(at, Wish::And(value)) }
     }
 
     #[inline]
-    fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
-        self.base.fetch_lines(at, lines);
+    unsafe fn load_speculative(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.load_speculative(at) }
+    }
+
+    #[inline]
+    unsafe fn fetch_line(&self, at: u64) -> [u64; 8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.fetch_line(at) }
+    }
+
+    #[inline]
+    unsafe fn fetch_lines(&self, at: u64, lines: &mut [[u64; 8]]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.fetch_lines(at, lines) };
     }
 
     #[inline(always)]
-    fn tagged(&self, at: u64, tag: u16) -> u32 {
-        self.base.tagged(at, tag)
+    unsafe fn tagged(&self, at: u64, tag: u16) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.tagged(at, tag) }
     }
 
     #[inline]
@@ -164,33 +186,39 @@ impl<M: Memory> Memory for Delegated<M> {
     }
 
     #[inline]
-    fn owned_store(&self, at: u64, value: u64) {
-        self.base.owned_store(at, value)
+    unsafe fn owned_store(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.owned_store(at, value) }
     }
 
     #[inline]
-    fn owned_store_lazily(&self, at: u64, value: u64) {
-        self.base.owned_store_lazily(at, value)
+    unsafe fn owned_store_lazily(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.owned_store_lazily(at, value) }
     }
 
     #[inline]
-    fn owned_load(&self, at: u64) -> u64 {
-        self.base.owned_load(at)
+    unsafe fn owned_load(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.owned_load(at) }
     }
 
     #[inline]
-    fn owned_peek(&self, at: u64) -> u64 {
-        self.base.owned_peek(at)
+    unsafe fn owned_peek(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.owned_peek(at) }
     }
 
     #[inline]
-    fn bytes(&self, at: u64, len: u64) -> &[u8] {
-        self.base.bytes(at, len)
+    unsafe fn bytes(&self, at: u64, len: u64) -> &[u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.bytes(at, len) }
     }
 
     #[inline]
-    fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
-        self.base.bytes_in_part(at, len)
+    unsafe fn bytes_in_part(&self, at: u64, len: u64) -> &[u8] {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.bytes_in_part(at, len) }
     }
 
     #[inline]
@@ -204,22 +232,31 @@ impl<M: Memory> Memory for Delegated<M> {
     }
 
     #[inline]
-    fn read_word(&self, at: u64) -> u64 {
-        self.base.read_word(at)
+    unsafe fn read_word(&self, at: u64) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.read_word(at) }
+    }
+
+    unsafe fn copy_out(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.copy_out(at, to) }
     }
 
     #[inline]
-    fn write(&self, at: u64, data: &[u8]) {
-        self.base.write(at, data)
+    unsafe fn write(&self, at: u64, data: &[u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.write(at, data) }
     }
 
     #[inline]
-    fn write_word(&self, at: u64, value: u64) {
-        self.base.write_word(at, value)
+    unsafe fn write_word(&self, at: u64, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.write_word(at, value) }
     }
 
-    fn zero(&self, at: u64, len: u64) {
-        self.base.zero(at, len)
+    unsafe fn zero(&self, at: u64, len: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.base.zero(at, len) }
     }
 
     #[inline]

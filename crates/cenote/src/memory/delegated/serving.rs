@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::mailbox::Mailboxes;
 use super::server::Server;
 use crate::memory::turns::ask_for_short_turns;
-use crate::memory::{ForkWatch, Liveness, LocalWord, MapError, Memory, forked};
+use crate::memory::{ForkWatch, Liveness, LocalWord, MapError, Memory, SyncWord, forked};
 
 /// Between two polls of a thread that stands by, while no client of its process misses a server.
 const STANDBY: Duration = Duration::from_millis(10);
@@ -34,10 +34,10 @@ const END_WITH_ONE: u64 = 2;
 /// Words of the pool, loaded from memory and stored past the cache, without the server.
 pub trait Words {
     /// A load from memory.
-    fn load(&self, at: u64) -> u64;
+    fn load(&self, word: SyncWord) -> u64;
 
     /// A store that is in memory before whatever comes next.
-    fn store(&self, at: u64, value: u64);
+    fn store(&self, word: SyncWord, value: u64);
 }
 
 /// What a process needs besides the lock, so that no process of another kernel serves at the same time.
@@ -74,12 +74,12 @@ struct Told {
 struct Base<'m, M: Memory>(&'m M);
 
 impl<M: Memory> Words for Base<'_, M> {
-    fn load(&self, at: u64) -> u64 {
-        self.0.load(at)
+    fn load(&self, word: SyncWord) -> u64 {
+        word.load(self.0)
     }
 
-    fn store(&self, at: u64, value: u64) {
-        self.0.store(at, value)
+    fn store(&self, word: SyncWord, value: u64) {
+        word.store(self.0, value)
     }
 }
 
@@ -134,7 +134,11 @@ impl Serving {
 
     /// Waits until this process is the server, which it must be about to be; makes one more exchange, the last one, and serves no more
     /// when this returns. If it stood by until now, it first carries out what the last server had planned.
-    pub(crate) fn end_with(&self, at: u64, current: u64, new: u64) {
+    ///
+    /// # Safety
+    ///
+    /// As for [`Memory::exchange_as_last_server`].
+    pub(crate) unsafe fn end_with(&self, at: u64, current: u64, new: u64) {
         *self.told.last.lock().unwrap_or_else(PoisonError::into_inner) = (at, current, new);
         self.end(END_WITH_ONE);
     }
@@ -183,8 +187,10 @@ fn stand_by(
 impl Told {
     fn exchange(&self, words: &dyn Words) {
         let (at, current, new) = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if words.load(at) == current {
-            words.store(at, new);
+        // SAFETY: who gave the offset promised it of a sync word (`end_with`).
+        let word = unsafe { SyncWord::at(at) };
+        if words.load(word) == current {
+            words.store(word, new);
         }
     }
 }

@@ -17,8 +17,16 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::memory::SyncWord;
 use crate::pod::format::geometry::Geometry;
 use crate::pod::lock::redo::Transaction;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the block table, by a frame that was checked.
+    unsafe { SyncWord::at(at) }
+}
 
 /// The tree of one pool.
 #[derive(Clone, Copy)]
@@ -198,7 +206,7 @@ impl Buddy {
     /// A node's value as it is in memory.
     fn look<M: Memory>(&self, mem: &M, node: u64, order: u32) -> Result<u32> {
         let at = self.base + node;
-        self.check(mem.load(at & !7), at, order)
+        self.check(sync_word(at & !7).load(mem), at, order)
     }
 
     /// A node's value out of its word.

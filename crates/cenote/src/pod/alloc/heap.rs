@@ -40,6 +40,13 @@ use crate::pod::instance::pending::{Pending, Source};
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a slab's cells, by a frame and a class that were checked.
+    unsafe { SyncWord::at(at) }
+}
+
 /// How many bytes past its reserved cells' first object a block is prefetched: what is written to a fresh object must be
 /// in the cache before the exchange that publishes it can happen.
 const AHEAD: u64 = 256;
@@ -378,7 +385,7 @@ pub(in crate::pod) fn take_cells<M: Memory>(
     let mem = worker.mem();
     let base = worker.geometry().frame_offset(frame);
     for (word, mut current) in cell_words(mem, base, &TABLE[class], from) {
-        let cells = SyncWord::at(base + 8 * u64::from(word));
+        let cells = sync_word(base + 8 * u64::from(word));
         loop {
             let free = free_lanes(current);
             if free == 0 {

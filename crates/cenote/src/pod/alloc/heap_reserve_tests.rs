@@ -3,7 +3,15 @@
 use super::tests::{block_of, class_of, reserve_of, set_reserve};
 use super::*;
 use crate::memory::Mapped;
+use crate::memory::SyncWord;
 use crate::pod::pool_for_tests::{TestPool, cell, is_damage, object, on_both};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
 
 fn returned_reserves_leave_no_cell_and_no_block_behind<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
@@ -32,7 +40,7 @@ fn returning_reserves_twice_is_returning_them_once<M: Mapped>() {
     let words = || {
         (
             block_of(&worker, object),
-            worker.mem().load(worker.geometry().frame_offset(0)),
+            sync_word(worker.geometry().frame_offset(0)).load(worker.mem()),
         )
     };
     let before = words();

@@ -1,7 +1,15 @@
 //! Hints: a bit for each frame, set for orphaned blocks that have a free object. Hints may be lost or wrong; they are checked.
 
 use crate::memory::Memory;
+use crate::memory::SyncWord;
 use crate::pod::instance::worker::Worker;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the hints, by a frame that was checked.
+    unsafe { SyncWord::at(at) }
+}
 
 fn hint_word<M: Memory>(worker: &Worker<M>, frame: u64) -> u64 {
     worker.geometry().hints + frame / 64 * 8
@@ -9,15 +17,13 @@ fn hint_word<M: Memory>(worker: &Worker<M>, frame: u64) -> u64 {
 
 pub(crate) fn set_hint<M: Memory>(worker: &Worker<M>, frame: u64) {
     let (mem, at) = (worker.mem(), hint_word(worker, frame));
-    if mem.load(at) & 1 << (frame % 64) == 0 {
+    if sync_word(at).load(mem) & 1 << (frame % 64) == 0 {
         // NO PAIR: hint
-        mem.fetch_or(at, 1 << (frame % 64));
+        sync_word(at).fetch_or(mem, 1 << (frame % 64));
     }
 }
 
 pub(crate) fn clear_hint<M: Memory>(worker: &Worker<M>, frame: u64) {
     // NO PAIR: hint
-    worker
-        .mem()
-        .fetch_and(hint_word(worker, frame), !(1 << (frame % 64)));
+    sync_word(hint_word(worker, frame)).fetch_and(worker.mem(), !(1 << (frame % 64)));
 }

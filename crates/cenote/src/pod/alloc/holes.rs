@@ -134,7 +134,8 @@ pub fn mark<M: Memory>(worker: &Worker<M>, frame: u64, order: u32) -> Result<boo
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
     let is_early = mutant::is(Mutant::HoleMarkedLate);
     if is_early {
-        mem.punch(worker.geometry().frame_offset(frame), FRAME << order)?;
+        // SAFETY: frames of the pool; a mutant gives them back before nobody uses them, in the simulator alone.
+        unsafe { mem.punch(worker.geometry().frame_offset(frame), FRAME << order) }?;
     }
     let _held = lock::acquire(worker, HEAP_LOCK)?;
     if frame + (1 << order) > worker.committed_frames()? {
@@ -200,7 +201,8 @@ pub fn punch<M: Memory>(worker: &Worker<M>, frame: u64, least: u64) -> Result<bo
     if !is_reclaimable && !mutant::is(Mutant::HolePunchedUnreclaimable) {
         return Ok(false);
     }
-    mem.punch(worker.geometry().frame_offset(frame), FRAME << order)?;
+    // SAFETY: free frames, which this worker has taken out of the free lists and nobody has mapped as a block.
+    unsafe { mem.punch(worker.geometry().frame_offset(frame), FRAME << order) }?;
     crash_point(Point::TrimPunched);
     let hole = Block::Hole {
         order,

@@ -11,6 +11,7 @@ use super::hints::{clear_hint, set_hint};
 use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use crate::error::Result;
 use crate::memory::Memory;
+use crate::memory::{OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::block::Block;
@@ -19,6 +20,20 @@ use crate::pod::format::geometry::FRAME_SHIFT;
 use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::{Pin, Worker};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the hints or of a slab's cells, by a frame that was checked.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of the hints or of a slab's cells, by a frame that was checked.
+    unsafe { OwnedWord::at(at) }
+}
 
 /// Hinted blocks that one refill tries before it takes a fresh block.
 const ADOPTIONS_MAX: u32 = 8;
@@ -52,7 +67,9 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
         // Frees that came while the block was owned set no hint.
         let base = worker.geometry().frame_offset(frame);
         // PAIRS WITH: pod::alloc::slab::CellAt::change
-        if (0..TABLE[class].words()).any(|word| free_lanes(mem.load(base + 8 * u64::from(word))) != 0) {
+        if (0..TABLE[class].words())
+            .any(|word| free_lanes(sync_word(base + 8 * u64::from(word)).load(mem)) != 0)
+        {
             set_hint(worker, frame);
         }
     }
@@ -91,7 +108,7 @@ pub(in crate::pod) fn adopt_hinted<M: Memory>(
     let _shield = shield(worker);
     for step in 0..words.min(HINT_WORDS_MAX) {
         let word = (worker.hint_cursor.get() + step) % words;
-        let mut bits = worker.mem().load(worker.geometry().hints + 8 * word);
+        let mut bits = sync_word(worker.geometry().hints + 8 * word).load(worker.mem());
         while bits != 0 {
             let frame = word * 64 + u64::from(bits.trailing_zeros());
             bits &= bits - 1;
@@ -153,7 +170,7 @@ fn adopt<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, frame: u64, 
     let mut free = 0;
     // Word by word: the line of another worker's block must not stay in this host's cache, not even for a moment.
     let is_enough = (0..TABLE[class].words()).any(|word| {
-        free += count_of(free_lanes(mem.owned_peek(base + 8 * u64::from(word))));
+        free += count_of(free_lanes(owned_word(base + 8 * u64::from(word)).peek(mem)));
         free >= wanted
     });
     if !is_enough {
@@ -240,11 +257,11 @@ pub fn reclaim_empty_blocks<M: Memory>(worker: &Worker<M>, actor: Actor) -> Resu
         let base = worker.geometry().frame_offset(here);
         let cells = |word: u32| base + 8 * u64::from(word);
         // An unprotected scan first, as in `adopt`.
-        if !(0..layout.words()).all(|word| mem.owned_peek(cells(word)) == full_word(layout, word)) {
+        if !(0..layout.words()).all(|word| owned_word(cells(word)).peek(mem) == full_word(layout, word)) {
             continue;
         }
         if take_ownership(worker, actor, class, here) {
-            if (0..layout.words()).all(|word| mem.load(cells(word)) == full_word(layout, word)) {
+            if (0..layout.words()).all(|word| sync_word(cells(word)).load(mem) == full_word(layout, word)) {
                 free_slab(worker, here, layout.order, &[(actor.record.reserve(class), 0)])?;
                 returned += layout.frames();
             } else {

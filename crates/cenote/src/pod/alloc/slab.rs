@@ -14,16 +14,38 @@
 
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Unpublished, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{Class, TABLE, block_start};
 use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::worker::Worker;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the block table or of a slab's cells, by a frame that was checked.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the block table or of a slab's cells, by a frame that was checked.
+    unsafe { WordLine::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the block table or of a slab's cells, by a frame that was checked.
+    unsafe { Unpublished::at(at, len) }
+}
+
 /// The table word of a frame.
 #[inline]
 pub fn table_word<M: Memory>(worker: &Worker<M>, frame: u64) -> SyncWord {
-    SyncWord::at(worker.geometry().block_table + 8 * frame)
+    sync_word(worker.geometry().block_table + 8 * frame)
 }
 
 /// Where a cell is: the offset of its word, with its number among the word's four in the low bits.
@@ -74,7 +96,7 @@ impl CellAt {
 
     #[inline]
     fn word(self) -> SyncWord {
-        SyncWord::at(self.0 & !7)
+        sync_word(self.0 & !7)
     }
 
     #[inline]
@@ -159,7 +181,7 @@ pub fn cell_words<'m, M: Memory>(
     (from..layout.words()).map(move |word| {
         let at = base + 8 * u64::from(word);
         if word == from || at.is_multiple_of(LINE) {
-            line = mem.fetch_line(at & !(LINE - 1));
+            line = word_line(at & !(LINE - 1)).fetch(mem);
             mem.invalidate(at & !(LINE - 1), LINE);
         }
         (word, line[(at % LINE / 8) as usize])
@@ -266,7 +288,7 @@ pub fn initialise_cells<M: Memory>(worker: &Worker<M>, frame: u64, class: &Class
     let mem = worker.mem();
     let base = worker.geometry().frame_offset(frame);
     for word in 0..class.words() {
-        mem.write_word(base + 8 * u64::from(word), full_word(class, word));
+        unpublished(base + 8 * u64::from(word), 8).write_word(mem, full_word(class, word));
     }
     if mutant::is(Mutant::CellsKept) {
         mem.persist(base, 8 * u64::from(class.words()));

@@ -28,6 +28,7 @@
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
 
 use crate::error::{Error, Result};
+use crate::memory::WordLine;
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, discard_auxiliary, link_auxiliary};
@@ -38,6 +39,20 @@ use crate::pod::format::record::{PUBLISHED, WorkerRecord, operation};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 use crate::pod::reclaim::retire;
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a counter or record of a worker, whose offset this worker has or has checked.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a counter or record of a worker, whose offset this worker has or has checked.
+    unsafe { WordLine::at(at) }
+}
 
 /// The bits of a slot that say how far its move to another level has come.
 pub const SLOT_MOVE_BITS: u64 = 0b11;
@@ -111,7 +126,7 @@ pub fn publish_claimed<M: Memory>(
     // PAIRS WITH: index::hash::claim::is_sole
     let claimed = match M::COHERENT {
         true => slot.compare_exchange_acquire(mem, change.current, claim),
-        false => mem.fence_and_exchange(slot.offset(), change.current, claim),
+        false => slot.fence_and_exchange(mem, change.current, claim),
     };
     if claimed.is_err() {
         give_up(worker);
@@ -147,7 +162,7 @@ pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWo
     );
     // In this order, as they lie in one line: if the record names another removal when its slot is read, this removal was over. That it
     // is over may not have been written back; then the tombstone stays a little longer.
-    let [what, at, ..] = mem.owned_peek_line_speculative(record.operation().offset());
+    let [what, at, ..] = word_line(record.operation().offset()).peek_speculative(mem);
     // If the remover is on this host, only its cache may say so. Complete before the slot is claimed.
     mem.write_back(record.operation().offset(), 8);
     what != operation::REMOVE || at != slot.offset()
@@ -192,7 +207,7 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     let exchanged = match M::COHERENT {
         true => slot.compare_exchange(mem, current, next),
         // The new objects' contents, the names, and what is to happen: all of it before it happens.
-        false => mem.fence_and_exchange(slot.offset(), current, next),
+        false => slot.fence_and_exchange(mem, current, next),
     };
     if let Err(found) = exchanged {
         give_up(worker);
@@ -313,7 +328,7 @@ fn finish<M: Memory>(
         if counter & 7 != 0 || worker.check("", counter, 8).is_err() {
             return Err(Error::corrupt("a counter in an operation record", counter));
         }
-        let (word, count) = (OwnedWord::at(counter), record.count().get(mem));
+        let (word, count) = (owned_word(counter), record.count().get(mem));
         set_count(worker, word, count);
     }
     crash_point(Point::PublishCounted);

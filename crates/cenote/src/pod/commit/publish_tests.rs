@@ -2,12 +2,27 @@
 
 use super::*;
 use crate::memory::Mapped;
+use crate::memory::{OwnedWord, SyncWord};
 use crate::pod::alloc::heap::{allocate, allocate_for, allocate_secondary};
 use crate::pod::alloc::slab::{Location, locate};
 use crate::pod::format::block::{CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::geometry::FRAME;
 use crate::pod::pool_for_tests::{TestPool, WORKERS, cell, is_damage, object, on_both, waiting_in};
 use crate::pod::reclaim::takeover::ListHold;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a pool of this test, which uses it in this way.
+    unsafe { OwnedWord::at(at) }
+}
 
 /// What a slot holds at first, and after a change.
 const BEFORE: u64 = 0x1000;
@@ -26,12 +41,12 @@ impl<'w, M: Mapped> Writer<'w, M> {
         let words = object(worker, 128);
         let hold = worker.hold_list().unwrap();
         retire::ensure_room(worker, worker.actor()).unwrap();
-        let slot = SyncWord::at(words);
+        let slot = sync_word(words);
         slot.store(worker.mem(), BEFORE);
         Self {
             worker,
             slot,
-            counter: OwnedWord::at(words + 64),
+            counter: owned_word(words + 64),
             _hold: hold,
         }
     }
@@ -312,8 +327,8 @@ fn a_removal_by_nobody_or_by_oneself_is_over<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let worker = pool.worker();
     worker.record().operation().set(&pool.mem, operation::REMOVE);
-    assert!(is_removal_over(&worker, 0, SyncWord::at(0)));
-    assert!(is_removal_over(&worker, worker.me(), SyncWord::at(0)));
+    assert!(is_removal_over(&worker, 0, sync_word(0)));
+    assert!(is_removal_over(&worker, worker.me(), sync_word(0)));
     worker.record().operation().set(&pool.mem, operation::NONE);
 }
 
@@ -321,15 +336,15 @@ fn a_removal_by_a_place_that_is_not_there_is_never_over<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let worker = pool.worker();
     for remover in [WORKERS as u16 + 1, u16::MAX] {
-        assert!(!is_removal_over(&worker, remover, SyncWord::at(0)), "{remover}");
+        assert!(!is_removal_over(&worker, remover, sync_word(0)), "{remover}");
     }
-    assert!(is_removal_over(&worker, WORKERS as u16, SyncWord::at(0)));
+    assert!(is_removal_over(&worker, WORKERS as u16, sync_word(0)));
 }
 
 fn a_removal_is_over_once_its_record_says_something_else_of_that_slot<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let (worker, other) = (pool.worker(), pool.worker());
-    let (slot, elsewhere) = (SyncWord::at(object(&worker, 64)), 4096);
+    let (slot, elsewhere) = (sync_word(object(&worker, 64)), 4096);
     let record = other.record();
     for (what, at, is_over) in [
         (operation::REMOVE, slot.offset(), false),

@@ -55,6 +55,20 @@ use crate::pod::reclaim::takeover::lists_taken;
 use crate::pod::reclaim::vacant::empty;
 use crate::pod::reclaim::{collect, retire};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word that an operation record names, whose offset was checked against what is committed.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word that an operation record names, whose offset was checked against what is committed.
+    unsafe { OwnedWord::at(at) }
+}
+
 /// The result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Recovered {
@@ -581,7 +595,7 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
         return Err(Error::corrupt("a slot in an operation record", slot));
     }
     worker.check("a slot in an operation record", slot, 8)?;
-    let (slot, expected) = (SyncWord::at(slot), actor.record.expected().get(mem));
+    let (slot, expected) = (sync_word(slot), actor.record.expected().get(mem));
     let mut found = slot.load(mem);
     if kind == operation::PUT && found == expected | SLOT_CLAIMED {
         // Only its owner could make it binding, and that is dead.
@@ -642,16 +656,16 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
     if object & DRAINING != 0 {
         let line = object & !DRAINING;
         worker.check("a chain line", line, 64)?;
-        let next = SyncWord::at(line + 56).load(mem);
-        return drain_auxiliary(worker, actor, SyncWord::at(word), expected, line, next);
+        let next = sync_word(line + 56).load(mem);
+        return drain_auxiliary(worker, actor, sync_word(word), expected, line, next);
     }
     let published = match word {
         // An extent that is no longer pending was published, whatever its word says by now.
         _ if is_published_or_live(worker, object)? => true,
         0 => false,
         // In the record or its list, of which this host's cache has nothing old any more.
-        _ if word & OWNED_LINK != 0 => OwnedWord::at(word & !OWNED_LINK).get(mem) == expected,
-        _ => SyncWord::at(word).load(mem) == expected,
+        _ if word & OWNED_LINK != 0 => owned_word(word & !OWNED_LINK).get(mem) == expected,
+        _ => sync_word(word).load(mem) == expected,
     };
     if published {
         heap::mark_live(worker, object)?;

@@ -3,6 +3,7 @@
 use super::tests::{one, retire_by};
 use super::*;
 use crate::memory::Mapped;
+use crate::memory::SyncWord;
 use crate::pod::alloc::auxiliary::link_auxiliary;
 use crate::pod::alloc::heap::{allocate_for, mark_live};
 use crate::pod::format::block::{CELL_FREE, CELL_LIVE};
@@ -10,6 +11,13 @@ use crate::pod::format::chunk::{Position, count_of, entry};
 use crate::pod::format::class::TABLE;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::pool_for_tests::{TestPool, cell, is_damage, object, on_both, waiting_in};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
 
 fn locks_of_the_dead_are_free_and_those_of_the_living_are_not<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
@@ -76,7 +84,7 @@ fn an_auxiliary_object_that_is_linked_stays<M: Mapped>() {
         let pool = TestPool::<M>::of_frames(8);
         let worker = pool.worker();
         let (dead, word, object) = dies_with_auxiliary(&pool, 64, owned);
-        SyncWord::at(word).store(&pool.mem, object);
+        sync_word(word).store(&pool.mem, object);
         assert_eq!(recover_dead(&worker).unwrap(), one(0, 0));
         assert_eq!(cell(&worker, object), CELL_LIVE);
         assert_eq!(auxiliary_words(&pool, dead.record), [0; 3]);
@@ -88,7 +96,7 @@ fn an_auxiliary_extent_is_live_if_it_is_linked_and_else_free<M: Mapped>() {
     let worker = pool.worker();
     let (_, word, linked) = dies_with_auxiliary(&pool, FRAME, false);
     let (_, _, unlinked) = dies_with_auxiliary(&pool, FRAME, false);
-    SyncWord::at(word).store(&pool.mem, linked);
+    sync_word(word).store(&pool.mem, linked);
     assert_eq!(recover_dead(&worker).unwrap().workers, 2);
     let place = locate(&worker, linked).unwrap();
     assert!(matches!(
@@ -106,7 +114,7 @@ fn an_auxiliary_extent_that_is_live_was_published_whatever_its_word_says_by_now<
     let worker = pool.worker();
     let (_, word, extent) = dies_with_auxiliary(&pool, FRAME, false);
     mark_live(&worker, extent).unwrap();
-    SyncWord::at(word).store(&pool.mem, 0x7000);
+    sync_word(word).store(&pool.mem, 0x7000);
     assert_eq!(recover_dead(&worker).unwrap(), one(0, 0));
     assert!(matches!(
         locate(&worker, extent).unwrap(),
@@ -132,9 +140,9 @@ fn a_line_that_was_being_taken_out_of_a_chain_is_out_and_free<M: Mapped>() {
     for is_out in [false, true] {
         let pool = TestPool::<M>::of_frames(8);
         let (worker, dead) = (pool.worker(), pool.worker());
-        let (line, link) = (object(&dead, 64), SyncWord::at(object(&dead, 64)));
+        let (line, link) = (object(&dead, 64), sync_word(object(&dead, 64)));
         let next = 0x7000;
-        SyncWord::at(line + 56).store(&pool.mem, next);
+        sync_word(line + 56).store(&pool.mem, next);
         link.store(&pool.mem, line);
         let record = dead.record();
         record.aux_object().set(&pool.mem, line | DRAINING);

@@ -28,7 +28,7 @@ impl<M: Mapped> Dying<M> {
     pub(super) fn new(pool: &TestPool<M>) -> Self {
         let worker = pool.worker();
         let words = object(&worker, 128);
-        let slot = SyncWord::at(words);
+        let slot = sync_word(words);
         slot.store(&pool.mem, BEFORE);
         let old = object(&worker, 64);
         let new = {
@@ -39,7 +39,7 @@ impl<M: Mapped> Dying<M> {
         Self {
             worker,
             slot,
-            counter: OwnedWord::at(words + 64),
+            counter: owned_word(words + 64),
             new,
             old,
         }
@@ -486,7 +486,7 @@ fn a_record_that_is_finished_again_from_its_beginning_comes_to_the_same<M: Mappe
         let record = scene.dead.record;
         let words = (record.operation().offset()..record.retiring().offset())
             .step_by(8)
-            .map(OwnedWord::at);
+            .map(owned_word);
         let said: Vec<_> = words.map(|word| (word, word.get(&pool.mem))).collect();
         let mut outcomes = Vec::new();
         for _ in 0..3 {

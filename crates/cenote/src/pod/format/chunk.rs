@@ -6,6 +6,13 @@
 
 use crate::memory::OwnedWord;
 
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a chunk of a list, which lies in a block of its size.
+    unsafe { OwnedWord::at(at) }
+}
+
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 1024;
 
@@ -44,15 +51,15 @@ impl Position {
 }
 
 pub(crate) fn next_of(chunk: u64) -> OwnedWord {
-    OwnedWord::at(chunk)
+    owned_word(chunk)
 }
 
 pub(crate) fn count_of(chunk: u64) -> OwnedWord {
-    OwnedWord::at(chunk + 8)
+    owned_word(chunk + 8)
 }
 
 /// The object and the epoch of an entry.
 pub fn entry(chunk: u64, index: u64) -> (OwnedWord, OwnedWord) {
     let at = chunk + 16 + 16 * index;
-    (OwnedWord::at(at), OwnedWord::at(at + 8))
+    (owned_word(at), owned_word(at + 8))
 }

@@ -206,11 +206,15 @@ impl Geometry {
 
     /// The mailboxes: one in each worker area, dealt out to processes by their places.
     pub fn mailboxes(&self) -> Mailboxes {
-        Mailboxes {
-            first: self.worker_area_table + MAILBOX_AT,
-            stride: WORKER_AREA_BYTES,
-            count: self.parameters.workers,
-            per_process: (self.parameters.workers / self.parameters.processes).max(1),
+        let per_process = (self.parameters.workers / self.parameters.processes).max(1);
+        // SAFETY: lines of the worker areas, which the layout gives to mailboxes alone.
+        unsafe {
+            Mailboxes::new(
+                self.worker_area_table + MAILBOX_AT,
+                WORKER_AREA_BYTES,
+                self.parameters.workers,
+                per_process,
+            )
         }
     }
 

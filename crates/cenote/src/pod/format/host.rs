@@ -26,6 +26,13 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a host's record, by a number below the count of hosts.
+    unsafe { SyncWord::at(at) }
+}
+
 /// A host's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -166,27 +173,27 @@ impl HostRecord {
 
     /// Phase, agent, generation.
     pub fn state(self) -> SyncWord {
-        SyncWord::at(self.0)
+        sync_word(self.0)
     }
 
     /// The machine that a generation of the host is on: [`Home`]. Set once in each generation, before a process of it joins.
     pub fn home(self) -> SyncWord {
-        SyncWord::at(self.0 + 8)
+        sync_word(self.0 + 8)
     }
 
     /// Grows with every heartbeat. Written by the host's agent alone.
     pub fn heartbeat(self) -> SyncWord {
-        SyncWord::at(self.0 + 64)
+        sync_word(self.0 + 64)
     }
 
     /// The identity of the leading monitor's worker that fences it, or fenced it last.
     pub fn fencer(self) -> SyncWord {
-        SyncWord::at(self.0 + 192)
+        sync_word(self.0 + 192)
     }
 
     /// When it began to, in seconds since 1970; for people. Written by the same monitor.
     pub fn fenced_at(self) -> SyncWord {
-        SyncWord::at(self.0 + 200)
+        sync_word(self.0 + 200)
     }
 
     /// The state, if it is one that this library writes. One round trip.

@@ -16,7 +16,22 @@
 
 use super::geometry::{EVENT_LOG_BYTES, Geometry};
 use super::superblock::LOGGED;
+use crate::memory::WordLine;
 use crate::memory::{LINE, Memory, OwnedWord};
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of the log of the pool, by a number modulo its length.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the log of the pool, by a number modulo its length.
+    unsafe { WordLine::at(at) }
+}
 
 const ENTRIES: u64 = EVENT_LOG_BYTES / LINE;
 /// The start value of checksums, so that zeroes are no entry.
@@ -86,7 +101,7 @@ pub fn append<M: Memory>(mem: &M, geometry: &Geometry, entry: Entry) {
     let words = Entry { number, ..entry }.words();
     let at = place(geometry, number);
     for (n, word) in words.into_iter().chain([checksum(&words)]).enumerate() {
-        OwnedWord::at(at + 8 * n as u64).set(mem, word);
+        owned_word(at + 8 * n as u64).set(mem, word);
     }
     // Written back before the record is free; and dropped, as the next writer here may be on another host.
     mem.invalidate(at, LINE);
@@ -102,7 +117,7 @@ pub fn read<M: Memory>(mem: &M, geometry: &Geometry) -> Vec<Entry> {
         .rev()
         .filter_map(|before| {
             let [number, dead, recoverer, began, took, of, done, sum] =
-                mem.fetch_line(place(geometry, before + 1));
+                word_line(place(geometry, before + 1)).fetch(mem);
             let is_whole = checksum(&[number, dead, recoverer, began, took, of, done]) == sum;
             (is_whole && number == before + 1).then_some(Entry {
                 number,

@@ -8,6 +8,20 @@
 use super::geometry::Geometry;
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a worker's or process's record, by a number below their counts.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a worker's or process's record, by a number below their counts.
+    unsafe { OwnedWord::at(at) }
+}
+
 /// In the name of a secondary object: its operation has happened.
 pub(crate) const PUBLISHED: u64 = 1;
 
@@ -107,53 +121,53 @@ impl ProcessRecord {
 
     /// Phase, recoverer, generation.
     pub fn state(self) -> SyncWord {
-        SyncWord::at(self.0)
+        sync_word(self.0)
     }
 
     /// The operating system's process id, as its namespace has it. For people, and for the fence of its host.
     pub fn pid(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 64)
+        owned_word(self.0 + 64)
     }
 
     /// Seconds since 1970 when it opened the pool.
     pub fn since(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 72)
+        owned_word(self.0 + 72)
     }
 
     /// The host's id, given by the administrator; 0 on a single machine.
     pub fn host(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 80)
+        owned_word(self.0 + 80)
     }
 
     /// 1 if its workers announce without a barrier and rely on `barrier_everywhere`; written before it is alive.
     pub fn relies_on_barrier(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 88)
+        owned_word(self.0 + 88)
     }
 
     /// When the operating system began the process, and the PID namespace that its id is meant in; in pods only, for fences.
     pub fn name(self) -> [OwnedWord; 2] {
-        [96, 104].map(|at| OwnedWord::at(self.0 + at))
+        [96, 104].map(|at| owned_word(self.0 + at))
     }
 
     /// The generation of its host that it joined under; in pods only. The state has its low byte.
     pub fn host_generation(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 112)
+        owned_word(self.0 + 112)
     }
 
     /// How much longer than usual a monitor must wait for a heartbeat of this process, if it is its host's agent and may be kept from its
     /// processor. Written before it is the agent.
     pub fn timeout(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 120)
+        owned_word(self.0 + 120)
     }
 
     /// The last flush round that this process has completed (incoherent memory).
     pub fn flushed(self) -> SyncWord {
-        SyncWord::at(self.0 + 128)
+        sync_word(self.0 + 128)
     }
 
     /// The last generation of this place that its host's agent has declared dead (see `pod::format::host`), or 0.
     pub fn declared(self) -> SyncWord {
-        SyncWord::at(self.0 + 192)
+        sync_word(self.0 + 192)
     }
 }
 
@@ -194,173 +208,173 @@ impl WorkerRecord {
 
     /// Phase, owning process, generation.
     pub fn state(self) -> SyncWord {
-        SyncWord::at(self.0)
+        sync_word(self.0)
     }
 
     /// The epoch it reads in, or [`IDLE`].
     #[inline]
     pub fn announced(self) -> SyncWord {
-        SyncWord::at(self.0 + 64)
+        sync_word(self.0 + 64)
     }
 
     /// Coherent memory: whether its worker may be changing its retired list. Written by the worker alone.
     #[inline]
     pub fn busy(self) -> SyncWord {
-        SyncWord::at(self.0 + 72)
+        sync_word(self.0 + 72)
     }
 
     /// Coherent memory: changes whenever another worker may have taken the list over; odd while one is about to. Written under the
     /// allocator's lock.
     #[inline]
     pub fn list_version(self) -> SyncWord {
-        SyncWord::at(self.0 + 80)
+        sync_word(self.0 + 80)
     }
 
     /// Its replica of the global epoch, written by workers that advance the epoch.
     #[inline]
     pub fn epoch(self) -> SyncWord {
-        SyncWord::at(self.0 + 128)
+        sync_word(self.0 + 128)
     }
 
     /// The operation: what kind, see [`operation`].
     #[inline]
     pub fn operation(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 192)
+        owned_word(self.0 + 192)
     }
 
     /// The operation: the slot that decides.
     #[inline]
     pub fn slot(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 200)
+        owned_word(self.0 + 200)
     }
 
     /// The operation: the word that the slot holds if it succeeded.
     #[inline]
     pub fn expected(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 208)
+        owned_word(self.0 + 208)
     }
 
     /// The operation: the object allocated for it, or 0.
     #[inline]
     pub fn new_object(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 216)
+        owned_word(self.0 + 216)
     }
 
     /// The operation: the object it unlinks, or 0.
     #[inline]
     pub fn old_object(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 224)
+        owned_word(self.0 + 224)
     }
 
     /// The operation: the owned word that counts it, or 0.
     #[inline]
     pub fn counter(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 232)
+        owned_word(self.0 + 232)
     }
 
     /// The operation: what the counter holds after it.
     #[inline]
     pub fn count(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 240)
+        owned_word(self.0 + 240)
     }
 
     /// The chunk that the list's head leaves, with its last bit set, or 0.
     #[inline]
     pub fn retiring(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 248)
+        owned_word(self.0 + 248)
     }
 
     /// The auxiliary allocation (a level, a chain line, a list chunk, a map): the object, or 0.
     pub fn aux_object(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 256)
+        owned_word(self.0 + 256)
     }
 
     /// The auxiliary allocation: the word that publishes it.
     pub fn aux_word(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 264)
+        owned_word(self.0 + 264)
     }
 
     /// The auxiliary allocation: what that word holds once it is published.
     pub fn aux_expected(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 272)
+        owned_word(self.0 + 272)
     }
 
     /// The root word whose old level this worker is retiring, or 0.
     pub fn root(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 280)
+        owned_word(self.0 + 280)
     }
 
     /// The level that it is retiring.
     pub fn root_level(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 288)
+        owned_word(self.0 + 288)
     }
 
     /// The operation: further objects that are published together with the new one, or 0.
     #[inline]
     pub fn secondaries(self) -> [OwnedWord; 2] {
-        [296, 304].map(|at| OwnedWord::at(self.0 + at))
+        [296, 304].map(|at| owned_word(self.0 + at))
     }
 
     /// The operation: further objects that it unlinks, or 0.
     #[inline]
     pub fn old_secondaries(self) -> [OwnedWord; 2] {
-        [312, 352].map(|at| OwnedWord::at(self.0 + at))
+        [312, 352].map(|at| owned_word(self.0 + at))
     }
 
     /// The retired list: where it begins, as [`Position`](super::chunk::Position).
     #[inline]
     pub fn head(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 320)
+        owned_word(self.0 + 320)
     }
 
     /// The retired list: the chunk whose entries are being freed, with a last bit that says that this is decided; or 0.
     pub fn freeing(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 328)
+        owned_word(self.0 + 328)
     }
 
     /// The retired list: where it ends.
     #[inline]
     pub fn tail(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 336)
+        owned_word(self.0 + 336)
     }
 
     /// The retired list: which entries of that chunk, a bit each.
     pub fn freeing_which(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 344)
+        owned_word(self.0 + 344)
     }
 
     /// A chunk that the list gets when there is no memory for another, or 0.
     pub fn spare(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 360)
+        owned_word(self.0 + 360)
     }
 
     /// A flush request for its list: its begin, its end, a serial number that makes it a new one, and the round in which it is
     /// served with the process that began it, or 0.
     pub fn flush_request(self) -> [OwnedWord; 4] {
-        [0, 8, 16, 24].map(|n| OwnedWord::at(self.0 + 384 + n))
+        [0, 8, 16, 24].map(|n| owned_word(self.0 + 384 + n))
     }
 
     /// Cells reserved in the current block of a size class.
     #[inline]
     pub fn reserve(self, class: usize) -> OwnedWord {
-        OwnedWord::at(self.0 + 448 + 8 * class as u64)
+        owned_word(self.0 + 448 + 8 * class as u64)
     }
 
     /// The redo log: how many entries are committed, with their checksum; 0 when there is nothing to redo.
     pub fn redo_commit(self) -> OwnedWord {
-        OwnedWord::at(self.0 + 896)
+        owned_word(self.0 + 896)
     }
 
     /// The redo log: entry `index`, an offset and a value.
     pub fn redo_entry(self, index: u64) -> (OwnedWord, OwnedWord) {
         let at = self.0 + 960 + 16 * index;
-        (OwnedWord::at(at), OwnedWord::at(at + 8))
+        (owned_word(at), owned_word(at + 8))
     }
 
     /// Forgets the operation and the reserves; the retired list stays.
     pub fn forget<M: Memory>(self, mem: &M) {
         for word in (192..320).chain([328, 352]).chain(448..960).step_by(8) {
-            OwnedWord::at(self.0 + word).set(mem, 0);
+            owned_word(self.0 + word).set(mem, 0);
         }
         self.write_back(mem);
     }

@@ -19,6 +19,13 @@ use std::cell::Cell;
 use super::geometry::Geometry;
 use crate::memory::{LINE, SyncWord};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a slot of a worker's area, by numbers below their counts.
+    unsafe { SyncWord::at(at) }
+}
+
 /// Slots of a worker: the most locks that it can hold or wait for at the same time.
 pub const SLOTS: usize = 8;
 /// Where they begin in the worker area.
@@ -164,37 +171,37 @@ impl Slot {
     /// Turn and stand.
     #[inline]
     pub fn turn(self) -> SyncWord {
-        SyncWord::at(self.0)
+        sync_word(self.0)
     }
 
     /// The slot that it stands behind.
     #[inline]
     pub fn before(self) -> SyncWord {
-        SyncWord::at(self.0 + 8)
+        sync_word(self.0 + 8)
     }
 
     /// The lock.
     #[inline]
     pub fn lock(self) -> SyncWord {
-        SyncWord::at(self.0 + 16)
+        sync_word(self.0 + 16)
     }
 
     /// The identity of its worker.
     #[inline]
     pub fn owner(self) -> SyncWord {
-        SyncWord::at(self.0 + 24)
+        sync_word(self.0 + 24)
     }
 
     /// Workers that wait for the turn to end sleep by it.
     #[inline]
     pub fn event_count(self) -> SyncWord {
-        SyncWord::at(self.0 + 32)
+        sync_word(self.0 + 32)
     }
 
     /// The number of the turn whose end its worker announces.
     #[inline]
     pub fn announced(self) -> SyncWord {
-        SyncWord::at(self.0 + 40)
+        sync_word(self.0 + 40)
     }
 }
 

@@ -8,7 +8,22 @@ use std::path::Path;
 use super::geometry::{FRAME, FRAME_SHIFT, Geometry, Parameters};
 use super::shortage::lacking_room;
 use crate::error::{Error, Result};
+use crate::memory::Unpublished;
 use crate::memory::{Memory, SyncWord};
+
+/// A sync word; the offset comes from a checked place.
+#[inline(always)]
+const fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the superblock, which every pool has.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the superblock, which every pool has.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// "CENOTE" and two bytes that no text file begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CENOTE\x1a\xc3");
@@ -18,60 +33,60 @@ pub const VERSION: u32 = 7;
 pub const HEADER_BYTES: usize = 128;
 
 /// Most committed frames there are now.
-pub const COMMITTED: SyncWord = SyncWord::at(128);
+pub const COMMITTED: SyncWord = sync_word(128);
 /// The global epoch, shifted left by one; the last bit says that replicas are being updated.
-pub const EPOCH: SyncWord = SyncWord::at(192);
+pub const EPOCH: SyncWord = sync_word(192);
 /// The allocator's recoverable lock.
-pub const HEAP_LOCK: SyncWord = SyncWord::at(256);
+pub const HEAP_LOCK: SyncWord = sync_word(256);
 /// The directory's recoverable lock.
-pub const DIRECTORY_LOCK: SyncWord = SyncWord::at(320);
+pub const DIRECTORY_LOCK: SyncWord = sync_word(320);
 /// One more than the highest worker index ever attached.
-pub const WORKERS_HIGH: SyncWord = SyncWord::at(384);
+pub const WORKERS_HIGH: SyncWord = sync_word(384);
 /// A hint: vacant workers may hold retired objects when this is not 0.
-pub const ORPHANS: SyncWord = SyncWord::at(448);
+pub const ORPHANS: SyncWord = sync_word(448);
 /// Flush rounds begun (incoherent memory).
-pub const FLUSH_ROUND: SyncWord = SyncWord::at(512);
+pub const FLUSH_ROUND: SyncWord = sync_word(512);
 /// Recoveries completed.
-pub const RECOVERIES: SyncWord = SyncWord::at(576);
+pub const RECOVERIES: SyncWord = sync_word(576);
 /// The event count that is notified when a worker attaches or was found dead.
-pub const DEATH_EVENTS: SyncWord = SyncWord::at(768);
+pub const DEATH_EVENTS: SyncWord = sync_word(768);
 /// Entries that were ever begun in the log of recoveries.
-pub const LOGGED: SyncWord = SyncWord::at(832);
+pub const LOGGED: SyncWord = sync_word(832);
 /// The server lease: which host's processes execute exchanges, where a server does; see [`crate::pod::hosts::lease`].
-pub const SERVER_LEASE: SyncWord = SyncWord::at(960);
+pub const SERVER_LEASE: SyncWord = sync_word(960);
 /// Whether a process without a host id executes exchanges, or did when it died.
-pub const HOSTLESS_SERVES: SyncWord = SyncWord::at(1024);
+pub const HOSTLESS_SERVES: SyncWord = sync_word(1024);
 /// Retired lists that were ever taken over from idle workers; changed under the allocator's lock.
-pub const LISTS_TAKEN: SyncWord = SyncWord::at(1088);
+pub const LISTS_TAKEN: SyncWord = sync_word(1088);
 /// How often background threads were asked for the retired lists of idle workers (incoherent memory).
-pub const LISTS_WANTED: SyncWord = SyncWord::at(1152);
+pub const LISTS_WANTED: SyncWord = sync_word(1152);
 /// The event count that is notified when background threads have something to do: a flush round was begun, the epoch has moved on, or lists
 /// are wanted (incoherent memory).
-pub const ROUND_EVENTS: SyncWord = SyncWord::at(1216);
+pub const ROUND_EVENTS: SyncWord = sync_word(1216);
 /// When a watcher last began a thorough scan, in nanoseconds since 1970. Not used in a pod.
-pub const LAST_SCAN: SyncWord = SyncWord::at(1280);
+pub const LAST_SCAN: SyncWord = sync_word(1280);
 /// Slab blocks that were ever given back to the buddy tree (incoherent memory).
-pub const BLOCKS_FREED: SyncWord = SyncWord::at(896);
+pub const BLOCKS_FREED: SyncWord = sync_word(896);
 
 /// When a collector first found that it cannot advance the present epoch; see [`crate::pod::reclaim::backlog`].
-pub const HELD_BACK: SyncWord = SyncWord::at(2048);
+pub const HELD_BACK: SyncWord = sync_word(2048);
 
 /// The recoverable lock for giving bytes of holes back and reserving them again; see [`crate::pod::alloc::holes`].
-pub const TRIM_LOCK: SyncWord = SyncWord::at(2112);
+pub const TRIM_LOCK: SyncWord = sync_word(2112);
 /// Frames that are in holes.
-pub const HOLES: SyncWord = SyncWord::at(2176);
+pub const HOLES: SyncWord = sync_word(2176);
 /// No hole begins before this frame.
-pub const HOLES_FROM: SyncWord = SyncWord::at(2240);
+pub const HOLES_FROM: SyncWord = sync_word(2240);
 
 /// Who repairs the pool, by the identity of a worker, or 0; see [`crate::pod::instance::repair`].
-pub const REPAIRER: SyncWord = SyncWord::at(2304);
+pub const REPAIRER: SyncWord = sync_word(2304);
 /// Which machine that one is on: its number is of the machine's start and of the file of the liveness locks.
-pub const REPAIRER_MACHINE: SyncWord = SyncWord::at(2312);
+pub const REPAIRER_MACHINE: SyncWord = sync_word(2312);
 
 /// The recoverable lock of whoever leads the monitors of a pod.
-pub const MONITOR_LOCK: SyncWord = SyncWord::at(640);
+pub const MONITOR_LOCK: SyncWord = sync_word(640);
 /// One more than the highest host id that ever had an agent; 0 in a pool that no pod has used.
-pub const HOSTS_HIGH: SyncWord = SyncWord::at(704);
+pub const HOSTS_HIGH: SyncWord = sync_word(704);
 
 /// The kind of memory that a pool lies in; fixed when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -155,7 +170,7 @@ impl Superblock {
         // NO PAIR: unshared
         EPOCH.store(mem, EPOCH_FIRST << 1);
         // With the header it is a pool: a creator that is killed before leaves none on a device.
-        mem.write(0, &self.encode());
+        unpublished(0, self.encode().len() as u64).write(mem, &self.encode());
         Ok(())
     }
 

@@ -16,6 +16,13 @@
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::format::geometry::FRAME;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a group, which lies in a block of its size, as was checked when it was opened.
+    unsafe { SyncWord::at(at) }
+}
+
 /// Bytes of a group.
 pub const GROUP_BYTES: u64 = FRAME;
 /// "CENGROUP".
@@ -44,37 +51,37 @@ pub struct Layout(pub u64);
 impl Layout {
     /// The lock.
     pub fn lock(self) -> SyncWord {
-        SyncWord::at(self.0 + 64)
+        sync_word(self.0 + 64)
     }
 
     /// The event count.
     pub fn event_count(self) -> SyncWord {
-        SyncWord::at(self.0 + 128)
+        sync_word(self.0 + 128)
     }
 
     /// Events counted.
     pub fn counted(self) -> SyncWord {
-        SyncWord::at(self.0 + 192)
+        sync_word(self.0 + 192)
     }
 
     /// Places of members ever used.
     pub fn high(self) -> SyncWord {
-        SyncWord::at(self.0 + 200)
+        sync_word(self.0 + 200)
     }
 
     /// The host whose members are being announced dead: its id plus one, and its generation.
     pub fn announcing_deaths(self) -> SyncWord {
-        SyncWord::at(self.0 + 208)
+        sync_word(self.0 + 208)
     }
 
     /// The event that is being appended.
     pub fn commit(self) -> SyncWord {
-        SyncWord::at(self.0 + 256)
+        sync_word(self.0 + 256)
     }
 
     /// What is being appended.
     pub fn payload(self, n: usize) -> SyncWord {
-        SyncWord::at(self.0 + 320 + 8 * n as u64)
+        sync_word(self.0 + 320 + 8 * n as u64)
     }
 
     /// The first line of a member, below [`MEMBERS_MAX`].
@@ -84,7 +91,7 @@ impl Layout {
 
     /// Events that a member has read.
     pub fn cursor(self, index: u64) -> SyncWord {
-        SyncWord::at(self.member(index).0 + LINE)
+        sync_word(self.member(index).0 + LINE)
     }
 
     /// The line of an event, below [`EVENTS_MAX`].
@@ -105,7 +112,7 @@ impl Line {
 
     /// One of its words.
     pub fn word(self, n: usize) -> SyncWord {
-        SyncWord::at(self.0 + 8 * n as u64)
+        sync_word(self.0 + 8 * n as u64)
     }
 
     /// Writes all of it.

@@ -36,6 +36,7 @@ use layout::{Layout, MAGIC};
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::host::HostInstance;
@@ -44,6 +45,20 @@ use crate::pod::instance::event_count;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock::{self, Held};
 use crate::pod::names::directory::{self, KIND_GROUP};
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a group's block, whose size was checked.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a group's block, whose size was checked.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Events that a join makes room for: its own, its end, the death of its host.
 const EVENTS_A_JOIN: u64 = 1 + EVENTS_KEPT;
@@ -133,7 +148,11 @@ impl Group {
     pub fn at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Self> {
         worker.check("a group", at, GROUP_BYTES)?;
         let mem = worker.mem();
-        let (magic, members, events) = (mem.read_word(at), mem.read_word(at + 8), mem.read_word(at + 16));
+        let (magic, members, events) = (
+            published(at, 8).read_word(mem),
+            published(at + 8, 8).read_word(mem),
+            published(at + 16, 8).read_word(mem),
+        );
         let is_sized = (1..=MEMBERS_MAX).contains(&members) && (EVENTS_A_JOIN..=EVENTS_MAX).contains(&events);
         if !at.is_multiple_of(64) || magic != MAGIC || !is_sized {
             return Err(Error::corrupt("a group's header", at));
@@ -500,13 +519,13 @@ fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, e
         worker.record().aux_object(),
         0,
     )?;
-    mem.zero(at, GROUP_BYTES);
+    unpublished(at, GROUP_BYTES).zero(mem);
     for (n, word) in [MAGIC, members, events, salt]
         .into_iter()
         .chain(token::hash(salt, token))
         .enumerate()
     {
-        mem.write_word(at + 8 * n as u64, word);
+        unpublished(at + 8 * n as u64, 8).write_word(mem, word);
     }
     // With the next fence, which comes before it is published.
     mem.write_back(at, GROUP_BYTES);

@@ -4,7 +4,15 @@ use sha2::{Digest, Sha256};
 
 use super::layout::Layout;
 use crate::memory::Memory;
+use crate::memory::Published;
 use crate::pod::Worker;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a group's block, whose size was checked.
+    unsafe { Published::at(at, len) }
+}
 
 /// Where the salt is; the hash follows.
 const SALT_AT: u64 = 24;
@@ -28,7 +36,7 @@ pub(super) fn hash(salt: u64, token: &[u8]) -> [u64; 4] {
 /// Whether a token is the group's.
 pub(super) fn fits<M: Memory>(worker: &Worker<M>, layout: Layout, token: &[u8]) -> bool {
     let mem = worker.mem();
-    let hash = hash(mem.read_word(layout.0 + SALT_AT), token);
-    let kept = (1..=4).map(|n| mem.read_word(layout.0 + SALT_AT + 8 * n));
+    let hash = hash(published(layout.0 + SALT_AT, 8).read_word(mem), token);
+    let kept = (1..=4).map(|n| published(layout.0 + SALT_AT + 8 * n, 8).read_word(mem));
     hash.into_iter().zip(kept).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

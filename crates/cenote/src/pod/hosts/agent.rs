@@ -347,7 +347,9 @@ impl Leaving {
         // If it fails, a monitor was faster.
         if lease::is_of(mem, geometry, self.host, from.generation) {
             // PAIRS WITH: pod::format::host::HostRecord::read
-            mem.exchange_as_last_server(self.record.state().offset(), from.encode(), to.encode());
+            self.record
+                .state()
+                .exchange_as_last_server(mem, from.encode(), to.encode());
         } else {
             self.record.exchange(mem, from, to);
         }

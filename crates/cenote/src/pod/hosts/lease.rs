@@ -123,7 +123,7 @@ impl HostLease {
 impl ServingLease for HostLease {
     fn may_serve(&self, words: &dyn Words) -> bool {
         // PAIRS WITH: pod::hosts::lease::write
-        let lease = Lease::decode(words.load(SERVER_LEASE.offset()));
+        let lease = Lease::decode(words.load(SERVER_LEASE));
         match self.mine.host {
             ALONE => lease == Lease::Nobodys,
             _ => lease == Lease::Of(self.mine),
@@ -133,23 +133,23 @@ impl ServingLease for HostLease {
     fn begin(&self, words: &dyn Words) -> bool {
         if self.mine.host == ALONE {
             // PAIRS WITH: pod::hosts::failover::go_on
-            words.store(HOSTLESS_SERVES.offset(), 1);
+            words.store(HOSTLESS_SERVES, 1);
             // PAIRS WITH: pod::hosts::failover::go_on
             let may = self.may_serve(words);
             if !may {
                 // PAIRS WITH: pod::hosts::failover::go_on
-                words.store(HOSTLESS_SERVES.offset(), 0);
+                words.store(HOSTLESS_SERVES, 0);
             }
             return may;
         }
         // The last write of a host is made by its server, which had the lock until then.
-        let state = HostState::decode(words.load(self.record.state().offset()));
+        let state = HostState::decode(words.load(self.record.state()));
         // The lock is a kernel's: another machine with this id, or this one before a reboot, has its own.
         // PAIRS WITH: pod::hosts::failover::claim_home
-        let home = Home::decode(words.load(self.record.home().offset()));
+        let home = Home::decode(words.load(self.record.home()));
         let is_here = home.is_of(state.generation) && home == Home::new(state.generation, self.machine);
         self.may_serve(words)
-            && words.load(HOSTLESS_SERVES.offset()) == 0
+            && words.load(HOSTLESS_SERVES) == 0
             && state.generation == self.mine.generation
             && is_here
     }
@@ -157,7 +157,7 @@ impl ServingLease for HostLease {
     fn end(&self, words: &dyn Words) {
         if self.mine.host == ALONE {
             // PAIRS WITH: pod::hosts::failover::go_on
-            words.store(HOSTLESS_SERVES.offset(), 0);
+            words.store(HOSTLESS_SERVES, 0);
         }
     }
 }
@@ -168,6 +168,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::memory::SyncWord;
     use crate::pod::format::geometry::Parameters;
     use crate::pod::format::host::HostPhase;
 
@@ -176,12 +177,12 @@ mod tests {
     struct Zeroes(RefCell<BTreeMap<u64, u64>>);
 
     impl Words for Zeroes {
-        fn load(&self, at: u64) -> u64 {
-            self.0.borrow().get(&at).copied().unwrap_or(0)
+        fn load(&self, word: SyncWord) -> u64 {
+            self.0.borrow().get(&word.offset()).copied().unwrap_or(0)
         }
 
-        fn store(&self, at: u64, value: u64) {
-            self.0.borrow_mut().insert(at, value);
+        fn store(&self, word: SyncWord, value: u64) {
+            self.0.borrow_mut().insert(word.offset(), value);
         }
     }
 
@@ -217,27 +218,27 @@ mod tests {
                 tag: 0,
                 generation,
             };
-            words.store(mine.record.state().offset(), up.encode());
+            words.store(mine.record.state(), up.encode());
         };
-        words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
+        words.store(mine.record.home(), Home::new(7, MACHINE).encode());
         state(7);
         assert!(!mine.may_serve(&words) && !mine.begin(&words));
-        words.store(SERVER_LEASE.offset(), Lease::Named(mine.mine).encode());
+        words.store(SERVER_LEASE, Lease::Named(mine.mine).encode());
         assert!(!mine.may_serve(&words) && !mine.begin(&words));
-        words.store(SERVER_LEASE.offset(), Lease::Of(mine.mine).encode());
+        words.store(SERVER_LEASE, Lease::Of(mine.mine).encode());
         assert!(mine.may_serve(&words) && mine.begin(&words));
         assert!(
             !of(3, 8).may_serve(&words) && !of(4, 7).may_serve(&words) && !of(ALONE, 0).may_serve(&words)
         );
         // Another machine has the same id.
-        words.store(mine.record.home().offset(), Home::new(7, MACHINE + 1).encode());
+        words.store(mine.record.home(), Home::new(7, MACHINE + 1).encode());
         assert!(!mine.begin(&words));
-        words.store(mine.record.home().offset(), Home::new(7, MACHINE).encode());
+        words.store(mine.record.home(), Home::new(7, MACHINE).encode());
         // A process that comes after the host's last write.
         state(8);
         assert!(!mine.begin(&words));
         state(7);
-        words.store(HOSTLESS_SERVES.offset(), 1);
+        words.store(HOSTLESS_SERVES, 1);
         assert!(!mine.begin(&words));
     }
 
@@ -246,12 +247,12 @@ mod tests {
         let words = Zeroes::default();
         let hostless = of(ALONE, 0);
         assert!(hostless.may_serve(&words) && hostless.begin(&words));
-        assert_eq!(words.load(HOSTLESS_SERVES.offset()), 1);
+        assert_eq!(words.load(HOSTLESS_SERVES), 1);
         hostless.end(&words);
-        assert_eq!(words.load(HOSTLESS_SERVES.offset()), 0);
-        words.store(SERVER_LEASE.offset(), Lease::Named(of(3, 7).mine).encode());
+        assert_eq!(words.load(HOSTLESS_SERVES), 0);
+        words.store(SERVER_LEASE, Lease::Named(of(3, 7).mine).encode());
         assert!(!hostless.may_serve(&words) && !hostless.begin(&words));
-        assert_eq!(words.load(HOSTLESS_SERVES.offset()), 0);
+        assert_eq!(words.load(HOSTLESS_SERVES), 0);
     }
 
     #[test]

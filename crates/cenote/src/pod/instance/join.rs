@@ -199,7 +199,7 @@ impl<M: Memory> Pod<M> {
             .relies_on_barrier()
             .set(&self.mem, u64::from(self.relies_on_barrier()));
         // If this host's cache has an older value, the background thread only serves rounds that it need not have served.
-        let round = self.mem.load_speculative(superblock::FLUSH_ROUND.offset());
+        let round = superblock::FLUSH_ROUND.load_speculative(&self.mem);
         // PAIRS WITH: pod::reclaim::flush::is_complete
         record.flushed().store(&self.mem, round);
         // Complete before the entry is alive.
@@ -211,7 +211,7 @@ impl<M: Memory> Pod<M> {
         let alive = self.entry(Phase::Alive, generation);
         let state = ProcessRecord::new(&self.geometry, index).state();
         // PAIRS WITH: pod::instance::process::entries, pod::instance::advance::somebody_relies_on_it, pod::instance::repair::is_alone
-        let exchanged = self.mem.fence_and_exchange(state.offset(), word, alive.encode());
+        let exchanged = state.fence_and_exchange(&self.mem, word, alive.encode());
         if exchanged.is_err() {
             self.liveness.as_ref().ok_or(Error::Forked)?.unlock(index)?;
             return Ok(false);

@@ -11,10 +11,18 @@ use super::process::Pod;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::memory::SyncWord;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::ALONE;
 use crate::pod::format::host;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a host's or process's record, by a number below their count.
+    unsafe { SyncWord::at(at) }
+}
 
 impl<M: Memory> Pod<M> {
     /// Whether the process at a place lives: one system call, none for this process. In a pod it takes a round trip before
@@ -219,7 +227,7 @@ pub(crate) fn is_alone<M: Memory>(worker: &Worker<M>) -> bool {
     let geometry = worker.geometry();
     let taken = (0..geometry.parameters.processes)
         .map(|index| ProcessRecord::new(geometry, index).state().offset())
-        .map(|state| worker.mem().load_speculative(state))
+        .map(|state| sync_word(state).load_speculative(worker.mem()))
         .filter(|&state| State::decode(state).phase != Phase::Free);
     taken.take(2).count() < 2
 }

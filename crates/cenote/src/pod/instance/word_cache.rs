@@ -120,10 +120,17 @@ impl WordCache {
 mod tests {
     use super::*;
 
+    /// A sync word.
+    #[inline(always)]
+    fn sync_word(at: u64) -> SyncWord {
+        // SAFETY: a sync word of a pool of this test, which uses it in this way.
+        unsafe { SyncWord::at(at) }
+    }
+
     #[test]
     fn entries_are_as_old_as_what_was_read() {
         let cache = WordCache::new(64);
-        let (word, other) = (SyncWord::at(4096), SyncWord::at(4112));
+        let (word, other) = (sync_word(4096), sync_word(4112));
         let early = cache.now();
         let announced = cache.tick();
         assert_eq!(cache.find(word, early), None);
@@ -147,8 +154,8 @@ mod tests {
     #[test]
     fn a_cache_without_entries_keeps_nothing() {
         let cache = WordCache::new(0);
-        cache.keep(SyncWord::at(64), 1, cache.now());
-        assert_eq!(cache.find(SyncWord::at(64), 0), None);
+        cache.keep(sync_word(64), 1, cache.now());
+        assert_eq!(cache.find(sync_word(64), 0), None);
     }
 
     /// Threads that write pairs of words and values that belong together never see others.
@@ -160,10 +167,10 @@ mod tests {
                 let cache = &cache;
                 scope.spawn(move || {
                     for n in 0..20_000_u64 {
-                        let word = SyncWord::at(16 * (1 + (n * 7 + thread) % 8));
+                        let word = sync_word(16 * (1 + (n * 7 + thread) % 8));
                         let time = cache.tick();
                         cache.keep(word, word.offset() << 32 | time, time);
-                        let other = SyncWord::at(16 * (1 + n % 8));
+                        let other = sync_word(16 * (1 + n % 8));
                         if let Some(held) = cache.find(other, time / 2) {
                             assert_eq!(held >> 32, other.offset());
                             assert!(held & 0xffff_ffff >= time / 2);

@@ -10,9 +10,31 @@
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, OwnedWord};
+use crate::memory::{SyncWord, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::record::{REDO_ENTRIES, WorkerRecord};
 use crate::pod::instance::crash::{Point, crash_point};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word that is changed under a lock of the pool; offsets of the log are checked when they are read.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word that is changed under a lock of the pool; offsets of the log are checked when they are read.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words that is changed under a lock of the pool; offsets of the log are checked when they are read.
+    unsafe { WordLine::at(at) }
+}
 
 /// Marks an entry's offset as that of a single-writer word.
 const OWNED: u64 = 1;
@@ -58,7 +80,7 @@ impl<'m, M: Memory> Transaction<'m, M> {
             return word.value;
         }
         // PAIRS WITH: pod::lock::redo::apply
-        let value = self.mem.load(at);
+        let value = sync_word(at).load(self.mem);
         if !M::COHERENT {
             self.words.push(Word {
                 at,
@@ -77,7 +99,7 @@ impl<'m, M: Memory> Transaction<'m, M> {
             word.value = value;
             return;
         }
-        let before = self.mem.load(at);
+        let before = sync_word(at).load(self.mem);
         let value = change(before);
         if value != before || !M::COHERENT {
             self.words.push(Word {
@@ -98,7 +120,7 @@ impl<'m, M: Memory> Transaction<'m, M> {
             None => self.words.push(Word {
                 at,
                 value,
-                is_changed: !M::COHERENT || at & OWNED != 0 || self.mem.load(at) != value,
+                is_changed: !M::COHERENT || at & OWNED != 0 || sync_word(at).load(self.mem) != value,
             }),
         }
     }
@@ -169,13 +191,13 @@ fn apply<M: Memory>(mem: &M, writes: &[(u64, u64)]) {
             crash_point(Point::RedoHalfApplied);
         }
         if *at & OWNED != 0 {
-            mem.owned_store(*at & !OWNED, *value);
+            owned_word(*at & !OWNED).set(mem, *value);
             if !mutant::is(Mutant::AppliedNotWrittenBack) {
                 mem.persist(*at & !OWNED, 8);
             }
         } else {
             // PAIRS WITH: pod::lock::redo::Transaction::read, pod::alloc::slab::locate
-            mem.store(*at, *value);
+            sync_word(*at).store(mem, *value);
         }
     }
 }
@@ -197,7 +219,7 @@ fn committed<M: Memory>(mem: &M, log: WorkerRecord) -> Option<(Vec<(u64, u64)>, 
     let count = count.min(REDO_ENTRIES);
     let mut writes = Vec::new();
     for first in (0..count).step_by(ENTRIES_PER_LINE) {
-        let line = mem.fetch_line(log.redo_entry(first).0.offset());
+        let line = word_line(log.redo_entry(first).0.offset()).fetch(mem);
         writes.extend(line.chunks_exact(2).map(|entry| (entry[0], entry[1])));
     }
     writes.truncate(count as usize);

@@ -12,6 +12,7 @@ use super::rename::{self, is_named};
 use crate::causes::Table;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished, WordLine};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::publish_auxiliary;
 use crate::pod::format::geometry::ENTRY_BYTES;
@@ -20,6 +21,34 @@ use crate::pod::instance::crash::Point;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::reclaim::room::with_room;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of an entry of the directory, by a number below its length.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of an entry of the directory, by a number below its length.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of an entry of the directory, by a number below its length.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of an entry of the directory, by a number below its length.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 180;
@@ -65,7 +94,7 @@ fn name_area<M: Memory>(
 ) -> Option<[u8; (ENTRY_BYTES - NAME_AT) as usize]> {
     let mut area = [0; (ENTRY_BYTES - NAME_AT) as usize];
     if mutant::is(Mutant::NameCached) {
-        area.copy_from_slice(mem.bytes(at + NAME_AT, ENTRY_BYTES - NAME_AT));
+        published(at + NAME_AT, ENTRY_BYTES - NAME_AT).copy_to(mem, &mut area);
         return is_still().then_some(area);
     }
     let mut needed = 8;
@@ -74,7 +103,7 @@ fn name_area<M: Memory>(
         if from >= needed {
             break;
         }
-        let words = mem.fetch_line(at + NAME_AT + from);
+        let words = word_line(at + NAME_AT + from).fetch(mem);
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
@@ -121,7 +150,7 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     let at = worker.geometry().entry(index);
     loop {
         // PAIRS WITH: pod::commit::publish::publish_auxiliary, pod::names::rename::make
-        let word = mem.load(at);
+        let word = sync_word(at).load(mem);
         let (kind, offset) = (word & KIND_MASK, word & !KIND_MASK);
         let entry = |incarnation, name| Entry {
             index,
@@ -200,7 +229,7 @@ pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> 
 /// The offsets of the objects of a kind. Costs one load for each entry of the directory.
 pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
     (0..worker.geometry().parameters.entries)
-        .map(|index| worker.mem().load(worker.geometry().entry(index)))
+        .map(|index| sync_word(worker.geometry().entry(index)).load(worker.mem()))
         .filter(|word| *word != 0 && word & KIND_MASK == kind)
         .map(|word| word & !KIND_MASK)
         .collect()
@@ -250,7 +279,7 @@ fn create<M: Memory>(
     let offset = build()?;
     write_name(mem, at, name);
     let points = [Point::NameIntent, Point::NameDone];
-    if !publish_auxiliary(worker, SyncWord::at(at), before, offset | kind, offset, points)? {
+    if !publish_auxiliary(worker, sync_word(at), before, offset | kind, offset, points)? {
         return Err(Error::corrupt(
             "a directory entry that changed under its lock, seen",
             at,
@@ -268,7 +297,7 @@ fn create<M: Memory>(
 fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<(u64, u64)> {
     let mut unnamed = None;
     for at in (0..worker.geometry().parameters.entries).map(|index| worker.geometry().entry(index)) {
-        let word = worker.mem().load(at);
+        let word = sync_word(at).load(worker.mem());
         if word == 0 && !rename::has_objects(worker, at) {
             return Ok((at, word));
         }
@@ -297,8 +326,8 @@ pub(in crate::pod) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
 }
 
 pub(in crate::pod) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
-    mem.write_word(at + NAME_AT, name.len() as u64);
-    mem.write(at + NAME_AT + 8, name.as_bytes());
+    unpublished(at + NAME_AT, 8).write_word(mem, name.len() as u64);
+    unpublished(at + NAME_AT + 8, name.len() as u64).write(mem, name.as_bytes());
     // Complete before the entry is published, together with the object that it names.
     mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
 }

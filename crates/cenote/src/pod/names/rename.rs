@@ -22,6 +22,13 @@ use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::reclaim::room::with_room;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of an entry of the directory or of an object's header, whose offset was checked.
+    unsafe { SyncWord::at(at) }
+}
+
 /// Where an object counts its incarnations: in the line of the word that names the lock's owner.
 pub const COUNT_AT: u64 = LINE + 24;
 /// Bytes that every object has.
@@ -46,12 +53,12 @@ pub(in crate::pod) fn count_of<M: Memory>(worker: &Worker<M>, object: u64) -> Re
         return Err(Error::corrupt("the offset of a lock", object));
     }
     worker.check("a lock", object, LEAST_BYTES)?;
-    Ok(SyncWord::at(object + COUNT_AT))
+    Ok(sync_word(object + COUNT_AT))
 }
 
 /// The word of an entry that says where its object of a form is.
 fn object_word(at: u64, form: u64) -> SyncWord {
-    SyncWord::at(at + OBJECTS_AT + 8 * (form % FORMS))
+    sync_word(at + OBJECTS_AT + 8 * (form % FORMS))
 }
 
 /// Whether an entry has objects.
@@ -101,7 +108,7 @@ fn make<M: Memory>(worker: &Worker<M>, name: &str, making: &Making<'_>) -> Resul
     crash_point(Point::NamingReadied);
     directory::write_name(mem, at, name);
     mem.fence();
-    let (entry, counts) = (SyncWord::at(at), SyncWord::at(offset + COUNT_AT));
+    let (entry, counts) = (sync_word(at), sync_word(offset + COUNT_AT));
     let seen = entry.load(mem);
     let is_changed = || Error::corrupt("a directory entry that changed under its lock, seen", at);
     // All that was stored is ordered by the fence.
@@ -129,7 +136,7 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
     let mem = worker.mem();
     let mut entries: Vec<(u8, u64)> = Vec::new();
     for at in (0..worker.geometry().parameters.entries).map(|index| worker.geometry().entry(index)) {
-        let first = mem.load(at);
+        let first = sync_word(at).load(mem);
         if !directory::is_unnamed(worker, first) {
             continue;
         }

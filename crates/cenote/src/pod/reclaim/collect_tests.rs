@@ -1,6 +1,7 @@
 //! What is freed and when, what is not, and batches and chunks that were left in the middle.
 
 use super::*;
+use crate::memory::SyncWord;
 use crate::memory::{Coherent, Mapped, Noncoherent};
 use crate::pod::alloc::auxiliary::clear_auxiliary;
 use crate::pod::alloc::heap::{allocate, allocate_for};
@@ -13,6 +14,13 @@ use crate::pod::instance::limits::{CHUNK_ENTRIES_MIN, Limits};
 use crate::pod::pool_for_tests::{TestPool, cell, hooks, is_damage, object, on_both, waiting_in};
 use crate::pod::reclaim::flush::FlushServer;
 use crate::pod::reclaim::retire::{chunks, retire};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a pool of this test, which uses it in this way.
+    unsafe { SyncWord::at(at) }
+}
 
 /// The epoch in which these tests retire.
 const TAG: u64 = 33;
@@ -346,10 +354,10 @@ fn a_write_has_room_for_what_it_retires<M: Mapped>() {
 
 /// An extent says in its first word how many links it has still.
 fn drain_links<M: Memory>(worker: &Worker<M>, _: Actor, extent: u64, left: &mut u64) -> Result<bool> {
-    let links = worker.mem().load(extent);
+    let links = sync_word(extent).load(worker.mem());
     let followed = links.min(*left);
     *left -= followed;
-    worker.mem().store(extent, links - followed);
+    sync_word(extent).store(worker.mem(), links - followed);
     Ok(links == followed)
 }
 
@@ -359,7 +367,7 @@ fn linked_extent<M: Memory>(worker: &Worker<M>, links: u64) -> u64 {
     let actor = worker.actor();
     let extent = allocate_for(worker, actor, FRAME, actor.record.aux_object(), 7).unwrap();
     clear_auxiliary(worker, actor);
-    worker.mem().store(extent, links);
+    sync_word(extent).store(worker.mem(), links);
     retire_these(worker, &[extent]);
     extent
 }
@@ -385,7 +393,7 @@ fn a_write_follows_a_few_links_of_an_extent_and_the_next_one_goes_on() {
     EPOCH.store(&pool.mem, 100 << 1);
     for left in [6, 2] {
         collect_now(&worker).unwrap();
-        assert_eq!(pool.mem.load(extent), left);
+        assert_eq!(sync_word(extent).load(&pool.mem), left);
         assert!(matches!(block_at(&worker, extent), Block::Extent { .. }));
         assert!(worker.recycler.take(3).is_none(), "what comes after it waits");
     }
@@ -400,7 +408,7 @@ fn who_frees_an_extent_for_good_follows_all_its_links<M: Mapped>() {
     let extent = linked_extent(&worker, 1000);
     assert_eq!(collected(&worker, LATE), 1);
     assert_eq!(
-        (pool.mem.load(extent), block_at(&worker, extent)),
+        (sync_word(extent).load(&pool.mem), block_at(&worker, extent)),
         (0, Block::Free)
     );
 }
@@ -409,10 +417,10 @@ fn an_extent_without_a_tag_is_not_drained<M: Mapped>() {
     let pool = at_tag::<M>(8);
     let worker = with_drains(&pool);
     let extent = object(&worker, FRAME);
-    pool.mem.store(extent, 9);
+    sync_word(extent).store(&pool.mem, 9);
     retire_these(&worker, &[extent]);
     assert_eq!(collected(&worker, LATE), 1);
-    assert_eq!(pool.mem.load(extent), 9);
+    assert_eq!(sync_word(extent).load(&pool.mem), 9);
 }
 
 fn a_dead_worker_that_holds_memory_back_is_recovered_by_who_collects<M: Mapped>() {

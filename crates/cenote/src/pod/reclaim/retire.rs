@@ -23,6 +23,7 @@
 //! [`crate::pod::instance::recycle`], which takes them for new ones.
 
 use crate::error::{Error, Result};
+use crate::memory::Unpublished;
 use crate::memory::{LINE, Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, link_auxiliary};
@@ -38,6 +39,13 @@ use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{OWNED_LINK, WorkerRecord};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a chunk of a list, which this worker has taken.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// The size class of chunks.
 const CHUNK_CLASS: usize = 19;
@@ -162,7 +170,7 @@ pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) ->
     }
     // Zeroes first: nothing after the tail may look like an entry. That some were gone may not have been written back either.
     let (first_word, _) = entry(tail.chunk, 0);
-    mem.zero(first_word.offset(), 16 * end);
+    unpublished(first_word.offset(), 16 * end).zero(mem);
     mem.persist(first_word.offset(), 16 * end);
     mem.must_be_in_memory(first_word.offset(), 16 * end);
     // A round that is over must not be found complete again, with what comes next in its place.
@@ -212,7 +220,7 @@ fn append_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
 fn new_chunk<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<u64> {
     let mem = worker.mem();
     let chunk = allocate_for(worker, actor, CHUNK_BYTES, actor.record.aux_object(), 0)?;
-    mem.zero(chunk, CHUNK_BYTES);
+    unpublished(chunk, CHUNK_BYTES).zero(mem);
     // Complete with what is named next.
     mem.write_back(chunk, CHUNK_BYTES);
     Ok(chunk)
@@ -258,7 +266,7 @@ fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Re
     let Some(chunk) = spare(worker, record)? else {
         return Err(error);
     };
-    mem.zero(chunk, CHUNK_BYTES);
+    unpublished(chunk, CHUNK_BYTES).zero(mem);
     mem.persist(chunk, CHUNK_BYTES);
     let link = link_behind(worker, actor)?;
     // Recovery follows the link, and finds nothing after it.

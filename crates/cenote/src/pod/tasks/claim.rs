@@ -17,10 +17,18 @@
 use super::TaskList;
 use super::layout::Phase;
 use crate::error::Result;
+use crate::memory::WordLine;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a task list, whose layout was checked when it was opened.
+    unsafe { WordLine::at(at) }
+}
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +128,7 @@ impl<M: Memory> TaskList<M> {
         while task < end {
             // A line of slots at a time.
             let left = self.left_of_line(task);
-            let line = mem.fetch_line(self.layout.slot(task).offset() & !63);
+            let line = word_line(self.layout.slot(task).offset() & !63).fetch(mem);
             let first = (8 - left) as usize;
             let done = line[first..].iter().take_while(|word| **word != 0).count() as u64;
             task = (task + done).min(end);
@@ -265,10 +273,7 @@ impl<M: Memory> TaskList<M> {
         let mut task = tasks.start;
         while task < tasks.end {
             let count = self.left_of_line(task).min(tasks.end - task);
-            let line = self
-                .worker
-                .mem()
-                .fetch_line(self.layout.slot(task).offset() & !63);
+            let line = word_line(self.layout.slot(task).offset() & !63).fetch(self.worker.mem());
             let first = self.layout.slot(task).offset() / 8 % 8;
             left += (first..first + count).filter(|n| line[*n as usize] == 0).count() as u64;
             task += count;

@@ -16,10 +16,39 @@ use super::Plan;
 use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::worker::Worker;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a task list, whose layout is checked before it is used.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a task list, whose layout is checked before it is used.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a task list, whose layout is checked before it is used.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a task list, whose layout is checked before it is used.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// The most tasks of a list.
 pub const TASKS_MAX: u64 = 1 << 24;
@@ -103,10 +132,11 @@ impl Layout {
         let mem = worker.mem();
         let corrupt = || Error::corrupt("a task list's header", header);
         worker.check("a task list's header", header, SHARES_AT)?;
-        if !header.is_multiple_of(LINE) || mem.read_word(header) != MAGIC {
+        if !header.is_multiple_of(LINE) || published(header, 8).read_word(mem) != MAGIC {
             return Err(corrupt());
         }
-        let [count, chunk, shares, tasks] = [8, 16, 24, 32].map(|at| mem.read_word(header + at));
+        let [count, chunk, shares, tasks] =
+            [8, 16, 24, 32].map(|at| published(header + at, 8).read_word(mem));
         let is_sound = (1..=PHASES_MAX).contains(&count)
             && (1..=u64::from(CHUNK_MAX)).contains(&chunk)
             && shares == u64::from(worker.geometry().parameters.workers);
@@ -117,7 +147,7 @@ impl Layout {
         worker.check("a task list's phases", ends, count * 8)?;
         let mut before = 0;
         let counts = (0..count).map(|n| {
-            let end = mem.read_word(ends + 8 * n);
+            let end = published(ends + 8 * n, 8).read_word(mem);
             let count = end.saturating_sub(before);
             before = end;
             count
@@ -128,7 +158,7 @@ impl Layout {
             shares,
             phases: phases_of(counts, chunk).ok_or_else(corrupt)?,
         };
-        if layout.tasks() != tasks || mem.read_word(header + SUM_AT) != layout.sum() {
+        if layout.tasks() != tasks || published(header + SUM_AT, 8).read_word(mem) != layout.sum() {
             return Err(corrupt());
         }
         worker.check("a task list", header, layout.bytes())?;
@@ -189,12 +219,12 @@ impl Layout {
 
     /// The hint to fresh chunks.
     pub fn hint(&self) -> SyncWord {
-        SyncWord::at(self.header + HINT_AT)
+        sync_word(self.header + HINT_AT)
     }
 
     /// How many results a worker has committed.
     pub fn share(&self, worker: u64) -> OwnedWord {
-        OwnedWord::at(self.header + SHARES_AT + worker * LINE)
+        owned_word(self.header + SHARES_AT + worker * LINE)
     }
 
     fn ends_at(&self) -> u64 {
@@ -216,12 +246,12 @@ impl Layout {
     /// The claims of the workers that work on a chunk upwards, and downwards.
     pub fn claims(&self, chunk: u64) -> [SyncWord; 2] {
         let at = self.claims_at() + 16 * chunk;
-        [SyncWord::at(at), SyncWord::at(at + 8)]
+        [sync_word(at), sync_word(at + 8)]
     }
 
     /// A task's slot.
     pub fn slot(&self, task: u64) -> SyncWord {
-        SyncWord::at(self.slots_at() + 8 * task)
+        sync_word(self.slots_at() + 8 * task)
     }
 }
 
@@ -237,17 +267,17 @@ pub fn create<M: Memory>(worker: &Worker<M>, plan: &Plan) -> Result<u64> {
     let at = worker.record().aux_object();
     layout.header = heap::allocate_for(worker, worker.actor(), len, at, 0)?;
     let (mem, header, len) = (worker.mem(), layout.header, layout.bytes().next_multiple_of(LINE));
-    mem.zero(header, len);
+    unpublished(header, len).zero(mem);
     let count = layout.phases.len() as u64;
     for (n, word) in [MAGIC, count, layout.chunk, layout.shares, layout.tasks()]
         .into_iter()
         .enumerate()
     {
-        mem.write_word(header + 8 * n as u64, word);
+        unpublished(header + 8 * n as u64, 8).write_word(mem, word);
     }
-    mem.write_word(header + SUM_AT, layout.sum());
+    unpublished(header + SUM_AT, 8).write_word(mem, layout.sum());
     for (n, phase) in layout.phases.iter().enumerate() {
-        mem.write_word(layout.ends_at() + 8 * n as u64, phase.tasks.end);
+        unpublished(layout.ends_at() + 8 * n as u64, 8).write_word(mem, phase.tasks.end);
     }
     if mutant::is(Mutant::TasksNotWrittenBack) {
         return Ok(header);

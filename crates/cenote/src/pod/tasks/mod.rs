@@ -34,11 +34,19 @@ use crate::mutant::{self, Mutant};
 use crate::pod::instance::worker::Worker;
 use crate::pod::names::directory::{self, KIND_TASKS};
 
+use crate::memory::WordLine;
 pub use audit::Audited;
 pub use claim::Next;
 use layout::Layout;
 pub use layout::{CHUNK_MAX, PHASES_MAX, TASKS_MAX};
 pub use result::{Committed, Outcome};
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a task list, whose layout was checked when it was opened.
+    unsafe { WordLine::at(at) }
+}
 
 /// The parameters of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +128,7 @@ impl<M: Memory> TaskList<M> {
         let share = layout.share(u64::from(worker.me() - 1));
         // Another host may have used the place since this one read it.
         if !M::COHERENT && !mutant::is(Mutant::TasksCountNotDropped) {
-            worker.mem().fetch_line(share.offset());
+            word_line(share.offset()).fetch(worker.mem());
         }
         Ok(Self {
             worker,

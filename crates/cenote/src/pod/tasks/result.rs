@@ -14,6 +14,7 @@ use super::TaskList;
 use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::memory::{Published, Unpublished};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::commit::publish::{Change, publish};
@@ -22,6 +23,20 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Pin;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::with_room;
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a result, whose block and length are checked.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a result, whose block and length are checked.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// Bytes before a result's own.
 pub(super) const HEADER: u64 = 8;
@@ -95,8 +110,8 @@ impl<M: Memory> TaskList<M> {
         }
         let len = result.len() as u64;
         let object = heap::allocate(worker, HEADER + len)?;
-        mem.write_word(object, len);
-        mem.write(object + HEADER, result);
+        unpublished(object, 8).write_word(mem, len);
+        unpublished(object + HEADER, result.len() as u64).write(mem, result);
         if !M::COHERENT && !mutant::is(Mutant::ResultNotWrittenBack) {
             // Complete before it is published: `publish` waits.
             mem.write_back(object, HEADER + len);
@@ -187,12 +202,12 @@ impl<M: Memory> TaskList<M> {
     pub(super) fn bytes_of(&self, object: u64) -> Result<&[u8]> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
         worker.check("a task's result", object, HEADER)?;
-        let len = mem.read_word(object);
+        let len = published(object, 8).read_word(mem);
         let all = len
             .checked_add(HEADER)
             .ok_or_else(|| Error::corrupt("the length of a task's result", object))?;
         worker.check("the length of a task's result", object, all)?;
-        Ok(mem.bytes(object + HEADER, len))
+        Ok(published(object + HEADER, len).bytes(mem))
     }
 
     fn check_task(&self, task: u64) -> Result<()> {

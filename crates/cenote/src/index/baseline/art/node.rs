@@ -19,6 +19,28 @@
 
 use crate::index::baseline::{content, version};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{OwnedWord, Unpublished};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// How many children a node may have, or that it is a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,16 +169,16 @@ pub struct Node {
 impl Node {
     /// Where its word is.
     pub fn guard(self) -> SyncWord {
-        SyncWord::at(self.is.at)
+        sync_word(self.is.at)
     }
 
     /// Formats a node without children. Nobody else knows it yet, and nothing is written back.
     pub fn initialise<M: Memory>(is: Reference, mem: &M, path: u64) -> Self {
-        mem.zero(is.at + LINE, is.kind.bytes() - LINE);
-        mem.owned_store(is.at + LINE, u64::from(is.depth));
-        mem.owned_store(is.at + LINE + 8, path);
+        unpublished(is.at + LINE, is.kind.bytes() - LINE).zero(mem);
+        owned_word(is.at + LINE).set(mem, u64::from(is.depth));
+        owned_word(is.at + LINE + 8).set(mem, path);
         let word = version::fresh(0);
-        SyncWord::at(is.at).store(mem, word);
+        sync_word(is.at).store(mem, word);
         Self { is, word }
     }
 
@@ -213,7 +235,7 @@ impl Node {
         let at = self.index_at(n);
         let mut bytes = content::get(mem, at & !7).to_le_bytes();
         bytes[(at % 8) as usize] = value;
-        mem.owned_store(at & !7, u64::from_le_bytes(bytes));
+        owned_word(at & !7).set(mem, u64::from_le_bytes(bytes));
     }
 
     /// Where the child of a byte is stored, and the child; 0 if there is none. After [`Node::refresh`] if `is_whole`, else
@@ -323,7 +345,7 @@ impl Node {
             _ => n,
         };
         self.set_byte(mem, place, byte);
-        mem.owned_store(self.child_at(place), child);
+        owned_word(self.child_at(place)).set(mem, child);
     }
 
     /// Copies the children of a smaller node, which is locked and was refreshed, into one that nobody knows. Returns how many.
@@ -340,7 +362,7 @@ impl Node {
 
 /// Stores a child, and writes it back.
 pub fn set_child<M: Memory>(mem: &M, at: u64, child: u64) {
-    mem.owned_store(at, child);
+    owned_word(at).set(mem, child);
     mem.persist(at, 8);
 }
 
@@ -368,20 +390,20 @@ impl Leaf {
 
     /// Writes a leaf that is there. Either nobody knows it, or it was removed and its node is locked.
     pub fn write<M: Memory>(mem: &M, at: u64, key: u64, value: u64) {
-        mem.owned_store(at, key);
-        mem.owned_store(at + 8, value);
+        owned_word(at).set(mem, key);
+        owned_word(at + 8).set(mem, value);
         Self::set_lives(mem, at, true);
     }
 
     /// Marks a leaf as there, or as removed. Its node is locked.
     pub fn set_lives<M: Memory>(mem: &M, at: u64, lives: bool) {
-        mem.owned_store(at + 16, u64::from(lives));
+        owned_word(at + 16).set(mem, u64::from(lives));
         mem.persist(at, LINE);
     }
 
     /// Replaces the value. Its node is held.
     pub fn replace<M: Memory>(mem: &M, at: u64, value: u64) {
-        mem.owned_store(at + 8, value);
+        owned_word(at + 8).set(mem, value);
         mem.persist(at + 8, 8);
     }
 }

@@ -19,6 +19,28 @@
 
 use crate::index::baseline::{content, version};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{OwnedWord, Unpublished};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const HEAD_WORDS: u64 = 4;
 
@@ -68,7 +90,7 @@ impl<const LINES: u64> Node<LINES> {
 
     /// Where its word is.
     pub fn guard(self) -> SyncWord {
-        SyncWord::at(self.at)
+        sync_word(self.at)
     }
 
     /// The node's image.
@@ -84,7 +106,7 @@ impl<const LINES: u64> Node<LINES> {
 
     /// Formats a node with its first image, and writes it back. Nobody else knows it yet.
     pub fn initialise<M: Memory>(at: u64, mem: &M, write: impl FnOnce(Image<LINES>)) {
-        mem.zero(at + LINE, 2 * Self::IMAGE_BYTES);
+        unpublished(at + LINE, 2 * Self::IMAGE_BYTES).zero(mem);
         let node = Self {
             at,
             word: version::fresh(0),
@@ -122,7 +144,7 @@ impl<const LINES: u64> Image<LINES> {
     pub fn finish<M: Memory>(self, mem: &M, head: Head) {
         let words = [head.level << 32 | head.count, head.next, head.high, head.first];
         for (n, word) in words.into_iter().enumerate() {
-            mem.owned_store(self.0 + 8 * n as u64, word);
+            owned_word(self.0 + 8 * n as u64).set(mem, word);
         }
         mem.persist(self.0, (HEAD_WORDS + 2 * head.count) * 8);
     }
@@ -145,13 +167,13 @@ impl<const LINES: u64> Image<LINES> {
 
     /// Writes a pair.
     pub fn set<M: Memory>(self, mem: &M, n: u64, key: u64, value: u64) {
-        mem.owned_store(self.pair(n), key);
-        mem.owned_store(self.pair(n) + 8, value);
+        owned_word(self.pair(n)).set(mem, key);
+        owned_word(self.pair(n) + 8).set(mem, value);
     }
 
     /// Changes a value in the node's own image, and writes it back.
     pub fn replace<M: Memory>(self, mem: &M, n: u64, value: u64) {
-        mem.owned_store(self.pair(n) + 8, value);
+        owned_word(self.pair(n) + 8).set(mem, value);
         mem.persist(self.pair(n) + 8, 8);
     }
 

@@ -43,6 +43,13 @@ use crate::index::common::outcome::Put;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the anchor, which the arena's roots lead to.
+    unsafe { SyncWord::at(at) }
+}
+
 /// "HOT".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HOT\0\0\0\0\0");
 
@@ -109,8 +116,8 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         let (mem, root) = (arena.worker().mem(), arena.root(0));
         if root.load(mem) == 0 {
             let at = arena.take(LINE)?;
-            mem.store(at, version::fresh(0));
-            mem.store(at + 8, 0);
+            sync_word(at).store(mem, version::fresh(0));
+            sync_word(at + 8).store(mem, 0);
             // Another worker's anchor is as good.
             let _ = root.compare_exchange(mem, 0, at);
         }
@@ -149,8 +156,8 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         let mut step = Step {
             node: None,
             place: 0,
-            guard: SyncWord::at(self.anchor),
-            slot: SyncWord::at(self.anchor + 8),
+            guard: sync_word(self.anchor),
+            slot: sync_word(self.anchor + 8),
             below: 0,
         };
         loop {

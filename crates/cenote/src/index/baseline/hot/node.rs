@@ -21,6 +21,35 @@
 
 use super::bits;
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { SyncWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { WordLine::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { Unpublished::at(at, len) }
+}
 
 /// The most entries that a node may have.
 pub const ENTRIES_MAX: usize = 32;
@@ -89,7 +118,7 @@ impl Node {
 
     /// Reads what a reference refers to; `None` if it is not a valid node of up to so many entries. Its first line must be within the arena.
     pub fn read<M: Memory>(mem: &M, is: Reference, entries_max: usize) -> Option<Self> {
-        let [head, mask] = words(mem.bytes(is.at, HEAD_BYTES));
+        let [head, mask] = words(published(is.at, HEAD_BYTES).bytes(mem));
         let count = (head & 0xff) as usize;
         let node = Self { is, count, mask };
         (node.is_one(entries_max) && head >> 8 == u64::from(is.height)).then_some(node)
@@ -103,12 +132,12 @@ impl Node {
 
     /// Where its word is.
     pub fn guard(self) -> SyncWord {
-        SyncWord::at(self.is.at + self.fixed_bytes())
+        sync_word(self.is.at + self.fixed_bytes())
     }
 
     /// Where the reference of an entry is.
     pub fn slot(self, place: usize) -> SyncWord {
-        SyncWord::at(self.guard().offset() + 8 * (1 + place as u64))
+        sync_word(self.guard().offset() + 8 * (1 + place as u64))
     }
 
     /// The highest of its bits: all paths through the node test it.
@@ -118,7 +147,7 @@ impl Node {
 
     /// The entry of a key.
     pub fn find<M: Memory>(self, mem: &M, key: u64) -> Option<usize> {
-        let parts = mem.bytes(self.is.at + HEAD_BYTES, self.parts_bytes());
+        let parts = published(self.is.at + HEAD_BYTES, self.parts_bytes()).bytes(mem);
         let asked = bits::extract(key, self.mask) as u32;
         match self.width() {
             1 => parts.iter().rposition(|&part| part & !(asked as u8) == 0),
@@ -135,7 +164,7 @@ impl Node {
 
     /// The partial keys of its entries, each bit in its place in the key.
     pub fn ways<M: Memory>(self, mem: &M) -> Vec<u64> {
-        let parts = mem.bytes(self.is.at + HEAD_BYTES, self.parts_bytes());
+        let parts = published(self.is.at + HEAD_BYTES, self.parts_bytes()).bytes(mem);
         let parts = parts.chunks_exact(self.width() as usize).map(|part| {
             let bytes = part.iter().rev();
             bytes.fold(0, |all, &byte| all << 8 | u64::from(byte))
@@ -147,10 +176,10 @@ impl Node {
     pub fn children<M: Memory>(self, mem: &M) -> [u64; ENTRIES_MAX] {
         let mut children = [0; ENTRIES_MAX];
         let first = self.guard().offset();
-        let mut fetched = mem.fetch_line(first);
+        let mut fetched = word_line(first).fetch(mem);
         for (n, child) in (1..).zip(children.iter_mut().take(self.count)) {
             if n % 8 == 0 {
-                fetched = mem.fetch_line(first + 8 * n as u64);
+                fetched = word_line(first + 8 * n as u64).fetch(mem);
             }
             *child = fetched[n % 8];
         }
@@ -159,8 +188,8 @@ impl Node {
 
     /// Writes this node, and begins to write it back. Nobody else knows it yet.
     pub fn write<M: Memory>(self, mem: &M, word: u64, parts: &[u32], children: impl Iterator<Item = u64>) {
-        mem.write_word(self.is.at, self.count as u64 | u64::from(self.is.height) << 8);
-        mem.write_word(self.is.at + 8, self.mask);
+        unpublished(self.is.at, 8).write_word(mem, self.count as u64 | u64::from(self.is.height) << 8);
+        unpublished(self.is.at + 8, 8).write_word(mem, self.mask);
         let width = self.width();
         let per_word = (8 / width) as usize;
         for (parts, at) in parts.chunks(per_word).zip((self.is.at + HEAD_BYTES..).step_by(8)) {
@@ -168,11 +197,11 @@ impl Node {
                 .iter()
                 .rev()
                 .fold(0, |all, &part| all << (8 * width) | u64::from(part));
-            mem.write_word(at, word);
+            unpublished(at, 8).write_word(mem, word);
         }
-        mem.write_word(self.guard().offset(), word);
+        unpublished(self.guard().offset(), 8).write_word(mem, word);
         for (place, child) in children.enumerate() {
-            mem.write_word(self.slot(place).offset(), child);
+            unpublished(self.slot(place).offset(), 8).write_word(mem, child);
         }
         mem.write_back(self.is.at, self.bytes());
     }
@@ -203,7 +232,7 @@ pub struct Leaf {
 impl Leaf {
     /// Reads a leaf afresh. Cost: one fetch.
     pub fn read<M: Memory>(mem: &M, at: u64) -> Self {
-        let [key, lives, value, ..] = mem.fetch_line(at);
+        let [key, lives, value, ..] = word_line(at).fetch(mem);
         Self {
             at,
             key,
@@ -215,19 +244,19 @@ impl Leaf {
     /// Writes a leaf that is there, and begins to write it back. Nobody else knows it yet.
     pub fn write<M: Memory>(mem: &M, at: u64, key: u64, value: u64) {
         for (at, word) in (at..).step_by(8).zip([key, 1, value]) {
-            mem.write_word(at, word);
+            unpublished(at, 8).write_word(mem, word);
         }
         mem.write_back(at, LINE);
     }
 
     /// Marks a leaf as removed. Returns whether it was there. Cost: one compare-exchange.
     pub fn remove<M: Memory>(self, mem: &M) -> bool {
-        mem.compare_exchange(self.at + 8, 1, 0).is_ok()
+        sync_word(self.at + 8).compare_exchange(mem, 1, 0).is_ok()
     }
 
     /// Replaces the value. Cost: one sync store.
     pub fn replace<M: Memory>(self, mem: &M, value: u64) {
-        mem.store(self.at + 16, value);
+        sync_word(self.at + 16).store(mem, value);
     }
 }
 

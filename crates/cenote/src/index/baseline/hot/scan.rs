@@ -8,6 +8,13 @@ use super::{Below, Hot, Shape, bits};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the anchor, which the arena's roots lead to.
+    unsafe { SyncWord::at(at) }
+}
+
 /// The callback of a scan, and how far it has come.
 struct Visitor<F> {
     /// The last key that was passed.
@@ -86,7 +93,7 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
 
     /// The shape of the trie, if nobody changes it.
     pub fn shape(&self) -> Result<Shape> {
-        let slot = SyncWord::at(self.anchor + 8);
+        let slot = sync_word(self.anchor + 8);
         let mut shape = Shape::default();
         self.measure(slot.load(self.mem()), slot, None, &mut shape)?;
         Ok(shape)

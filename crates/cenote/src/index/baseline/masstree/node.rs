@@ -29,6 +29,28 @@ use super::permutation::{CAPACITY, Permutation};
 use crate::error::{Error, Result};
 use crate::index::baseline::{content, version};
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{OwnedWord, WordLine};
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { SyncWord::at(at) }
+}
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { WordLine::at(at) }
+}
 
 /// Bytes of a node.
 pub const BYTES: u64 = 5 * LINE;
@@ -72,7 +94,7 @@ impl Content<'_> {
         }
         let [keys, values] = words;
         for (key, at) in keys.into_iter().zip((at + KEYS..).step_by(8)) {
-            mem.owned_store(at, key);
+            owned_word(at).set(mem, key);
         }
         mem.persist(at + KEYS, KEYS_BYTES);
         for (&line, at) in values
@@ -81,19 +103,19 @@ impl Content<'_> {
             .iter()
             .zip((at + VALUES..).step_by(LINE as usize))
         {
-            mem.store_line(at, line);
+            word_line(at).store_line(mem, line);
         }
         let order = Permutation::first((self.pairs.len() as u64).min(CAPACITY)).encode();
         let (high, next) = self.link.unwrap_or_default();
         let line = [version::fresh(0), order, self.level, self.first, high, next, 0, 0];
-        mem.store_line(at, line);
+        word_line(at).store_line(mem, line);
     }
 }
 
 impl Node {
     /// Fetches a node's first line. Cost: one round trip.
     pub fn fetch<M: Memory>(mem: &M, at: u64) -> Self {
-        let line = mem.fetch_line(at);
+        let line = word_line(at).fetch(mem);
         Self { at, line }
     }
 
@@ -104,7 +126,7 @@ impl Node {
 
     /// Where its word is.
     pub fn guard(&self) -> SyncWord {
-        SyncWord::at(self.at)
+        sync_word(self.at)
     }
 
     /// 0 for border nodes.
@@ -127,8 +149,8 @@ impl Node {
     pub fn store_link<M: Memory>(&self, mem: &M, high: u64, next: u64) -> u64 {
         let mark = 1 - version::marks(self.word()) % 2;
         let at = self.at + 8 * LINKS[mark as usize] as u64;
-        mem.store(at, high);
-        mem.store(at + 8, next);
+        sync_word(at).store(mem, high);
+        sync_word(at + 8).store(mem, next);
         mark
     }
 
@@ -152,7 +174,7 @@ impl Node {
 
     /// The value or child of the `n`th key. Cost: one sync load.
     pub fn value<M: Memory>(&self, mem: &M, n: u64) -> u64 {
-        mem.load(self.value_at(self.permutation().place(n)))
+        sync_word(self.value_at(self.permutation().place(n))).load(mem)
     }
 
     /// How many of the first `count` keys are on the left.
@@ -213,7 +235,7 @@ impl Node {
 
     /// All pairs, in ascending order. Cost: one round trip for each of two lines.
     pub fn pairs<M: Memory>(&self, mem: &M) -> impl Iterator<Item = (u64, u64)> {
-        let lines = [0, LINE].map(|n| mem.fetch_line(self.at + VALUES + n));
+        let lines = [0, LINE].map(|n| word_line(self.at + VALUES + n).fetch(mem));
         (0..self.count(mem)).map(move |n| {
             let place = self.permutation().place(n) as usize;
             (self.key(mem, n), lines[place / 8 % 2][place % 8])
@@ -227,17 +249,17 @@ impl Node {
         let Some((place, order)) = self.order()?.insert(n) else {
             return Ok(false);
         };
-        mem.owned_store(self.key_at(place), key);
+        owned_word(self.key_at(place)).set(mem, key);
         mem.persist(self.key_at(place), 8);
-        mem.store(self.value_at(place), value);
-        mem.store(self.at + PERMUTATION, order.encode());
+        sync_word(self.value_at(place)).store(mem, value);
+        sync_word(self.at + PERMUTATION).store(mem, order.encode());
         Ok(true)
     }
 
     /// Removes the `n`th pair. The node is locked. Cost: one sync store.
     pub fn remove<M: Memory>(&self, mem: &M, n: u64) -> Result<()> {
         if let Some(order) = self.order()?.remove(n) {
-            mem.store(self.at + PERMUTATION, order.encode());
+            sync_word(self.at + PERMUTATION).store(mem, order.encode());
         }
         Ok(())
     }
@@ -245,12 +267,12 @@ impl Node {
     /// Frees the places after the first `count` pairs, which belong to the next node. The node is locked. Cost: one sync store.
     pub fn shorten<M: Memory>(&self, mem: &M, count: u64) -> Result<()> {
         let order = self.order()?.shortened(count);
-        mem.store(self.at + PERMUTATION, order.encode());
+        sync_word(self.at + PERMUTATION).store(mem, order.encode());
         Ok(())
     }
 
     /// Replaces the value of the `n`th key. The node is held. Cost: one sync store.
     pub fn replace<M: Memory>(&self, mem: &M, n: u64, value: u64) {
-        mem.store(self.value_at(self.permutation().place(n)), value);
+        sync_word(self.value_at(self.permutation().place(n))).store(mem, value);
     }
 }

@@ -19,7 +19,29 @@ use crate::error::{Error, Result};
 use crate::index::baseline::arena::Arena;
 use crate::index::baseline::once::built_once;
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
+
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the queues, whose shape was checked when they were opened.
+    unsafe { SyncWord::at(at) }
+}
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of the queues, whose shape was checked when they were opened.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the queues, whose shape was checked when they were opened.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MESSAGE\x01");
 const HEADER_LINES: u64 = 2;
@@ -99,9 +121,9 @@ impl<M: Memory> Queues<M> {
         let arena = Arena::open_or_create(worker, name, MAGIC, len)?;
         let base = built_once(&arena, len, |at| {
             let mem = arena.worker().mem();
-            mem.zero(at, len);
-            mem.write_word(at, shape.servers.into());
-            mem.write_word(at + 8, shape.clients.into());
+            unpublished(at, len).zero(mem);
+            unpublished(at, 8).write_word(mem, shape.servers.into());
+            unpublished(at + 8, 8).write_word(mem, shape.clients.into());
             mem.persist(at, len);
             if !M::COHERENT {
                 // Others access these words past the cache, or own them: no line of this host may cover them.
@@ -114,7 +136,7 @@ impl<M: Memory> Queues<M> {
             return Err(Error::corrupt("the queues' offset", base));
         }
         let mem = arena.worker().mem();
-        let word = |at| u32::try_from(mem.read_word(at)).unwrap_or(u32::MAX);
+        let word = |at| u32::try_from(published(at, 8).read_word(mem)).unwrap_or(u32::MAX);
         let shape = Shape {
             servers: word(base),
             clients: word(base + 8),
@@ -137,7 +159,7 @@ impl<M: Memory> Queues<M> {
 
     /// How many clients there have been.
     pub fn clients(&self) -> SyncWord {
-        SyncWord::at(self.base + LINE)
+        sync_word(self.base + LINE)
     }
 
     fn server(&self, server: u32) -> u64 {
@@ -146,17 +168,17 @@ impl<M: Memory> Queues<M> {
 
     /// A server's identity.
     pub fn identity(&self, server: u32) -> SyncWord {
-        SyncWord::at(self.server(server))
+        sync_word(self.server(server))
     }
 
     /// How many tickets of a server were claimed.
     pub fn tail(&self, server: u32) -> SyncWord {
-        SyncWord::at(self.server(server) + LINE)
+        sync_word(self.server(server) + LINE)
     }
 
     /// The slot of a ticket.
     pub fn slot(&self, server: u32, ticket: u64) -> SyncWord {
-        SyncWord::at(self.server(server) + (2 + ticket % self.shape.slots()) * LINE)
+        sync_word(self.server(server) + (2 + ticket % self.shape.slots()) * LINE)
     }
 
     /// A client's request line.

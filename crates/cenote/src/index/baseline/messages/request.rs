@@ -14,7 +14,22 @@
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::Put;
+use crate::memory::WordLine;
 use crate::memory::{Memory, OwnedWord};
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of the queues, whose shape was checked when they were opened.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the queues, whose shape was checked when they were opened.
+    unsafe { WordLine::at(at) }
+}
 
 /// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +65,7 @@ impl Request {
     ///
     /// Cost: one round trip.
     pub fn read<M: Memory>(mem: &M, line: u64) -> Result<Option<Self>> {
-        let [head, key, value, tail, ..] = mem.fetch_line(line);
+        let [head, key, value, tail, ..] = word_line(line).fetch(mem);
         if head == 0 || head != tail {
             return Ok(None);
         }
@@ -101,7 +116,7 @@ impl Answer {
     ///
     /// Cost: one round trip.
     pub fn read<M: Memory>(mem: &M, line: u64, count: u64) -> Result<Option<Self>> {
-        let [answered, what, value, ..] = mem.fetch_line(line);
+        let [answered, what, value, ..] = word_line(line).fetch(mem);
         if answered != count {
             return Ok(None);
         }
@@ -153,7 +168,7 @@ impl Answer {
 /// Writes a line's words, the first one last, and begins to write the line back.
 fn write<M: Memory>(mem: &M, line: u64, words: [u64; 4]) {
     for (n, word) in words.into_iter().enumerate().rev() {
-        OwnedWord::at(line + 8 * n as u64).set(mem, word);
+        owned_word(line + 8 * n as u64).set(mem, word);
     }
     if !M::COHERENT {
         mem.write_back(line, 8);

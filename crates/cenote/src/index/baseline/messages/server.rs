@@ -19,7 +19,15 @@ use crate::index::baseline::WordMap;
 use crate::index::baseline::back_off::BackOff;
 use crate::index::common::guidelines::Guidelines;
 use crate::memory::Memory;
+use crate::memory::WordLine;
 use crate::pod::{Worker, lock};
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of the queues, whose shape was checked when they were opened.
+    unsafe { WordLine::at(at) }
+}
 
 /// Polls of an empty slot between two polls of the tail.
 const LOOKS: u32 = 256;
@@ -83,7 +91,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
         let (queues, mem) = (&self.queues, self.queues.worker().mem());
         self.next.set(queues.tail(self.place).load(mem));
         for client in 0..queues.shape().clients {
-            let [count, ..] = mem.fetch_line(queues.answer(self.place, client));
+            let [count, ..] = word_line(queues.answer(self.place, client)).fetch(mem);
             self.note(client, count);
             if is_after_death && let Some(request) = self.request(client)? {
                 self.answer(client, request.count, Answer::Unknown);

@@ -10,6 +10,21 @@
 //! that was changed in place is one word, the old one or the new one.
 
 use crate::memory::{LINE, Memory};
+use crate::memory::{OwnedWord, WordLine};
+
+/// An owned word.
+#[inline(always)]
+fn owned_word(at: u64) -> OwnedWord {
+    // SAFETY: an owned word of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { OwnedWord::at(at) }
+}
+
+/// A line of words.
+#[inline(always)]
+fn word_line(at: u64) -> WordLine {
+    // SAFETY: a line of words of a node of the arena; the index checks offsets of nodes before it follows them.
+    unsafe { WordLine::at(at) }
+}
 
 /// Entries of a line.
 pub const ENTRIES: usize = 3;
@@ -30,7 +45,7 @@ impl Line {
 
     /// Fetches a line, whole or not.
     pub fn fetch_torn<M: Memory>(mem: &M, at: u64) -> Self {
-        Self(mem.fetch_line(at))
+        Self(word_line(at).fetch(mem))
     }
 
     /// Fetches adjacent lines, whole or not.
@@ -38,7 +53,8 @@ impl Line {
     /// Cost: one round trip for all.
     pub fn fetch_all_torn<M: Memory>(mem: &M, at: u64, count: u64) -> Vec<Self> {
         let mut lines = vec![[0; 8]; count as usize];
-        mem.fetch_lines(at, &mut lines);
+        // SAFETY: lines of a node, whose offset the tree has checked.
+        unsafe { mem.fetch_lines(at, &mut lines) };
         lines.into_iter().map(Self).collect()
     }
 
@@ -91,7 +107,7 @@ impl Line {
         let version = (old.0[0] >> MASK_BITS).max(old.0[7] >> MASK_BITS) + 1;
         self.seal(version);
         for n in (0..8).rev().filter(|&n| self.0[n] != old.0[n]) {
-            mem.owned_store(at + 8 * n as u64, self.0[n]);
+            owned_word(at + 8 * n as u64).set(mem, self.0[n]);
         }
         mem.persist(at, LINE);
         self
@@ -101,7 +117,7 @@ impl Line {
     pub fn write_first<M: Memory>(mut self, mem: &M, at: u64) {
         self.seal(1);
         for (n, word) in self.0.into_iter().enumerate() {
-            mem.owned_store(at + 8 * n as u64, word);
+            owned_word(at + 8 * n as u64).set(mem, word);
         }
     }
 

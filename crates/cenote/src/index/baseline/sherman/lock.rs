@@ -14,6 +14,13 @@ use crate::index::baseline::back_off::BackOff;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::format::record::{Phase, State};
 
+/// A sync word.
+#[inline(always)]
+fn sync_word(at: u64) -> SyncWord {
+    // SAFETY: a sync word of the lock table, by a number below its count.
+    unsafe { SyncWord::at(at) }
+}
+
 /// How often a lock is handed on within a process, as in Sherman.
 const HANDED_ON_MAX: u64 = 4;
 /// Polls of a lock between two checks whether its owner lives.
@@ -40,7 +47,7 @@ impl<M: Memory> Sherman<M> {
         }
         local.waiting.add(u64::MAX);
         mem.tells_own_process();
-        let word = SyncWord::at(self.locks + (1 + number) * LINE);
+        let word = sync_word(self.locks + (1 + number) * LINE);
         if local.handed_on.load() == 0
             && let Err(error) = self.take(word)
         {

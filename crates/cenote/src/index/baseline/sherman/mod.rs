@@ -40,9 +40,24 @@ use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
 use crate::memory::{LINE, Memory, SyncWord};
+use crate::memory::{Published, Unpublished};
 use crate::pod::Worker;
 use host::Host;
 use write::{Change, Changed};
+
+/// Protected data.
+#[inline(always)]
+fn published(at: u64, len: u64) -> Published {
+    // SAFETY: protected data of the lock table, which the arena's roots lead to.
+    unsafe { Published::at(at, len) }
+}
+
+/// Unpublished bytes.
+#[inline(always)]
+fn unpublished(at: u64, len: u64) -> Unpublished {
+    // SAFETY: bytes of the caller's alone of the lock table, which the arena's roots lead to.
+    unsafe { Unpublished::at(at, len) }
+}
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SHERMAN\x01");
 /// The arena's root that refers to the tree's: the root node's offset, its level in the lowest bits.
@@ -103,8 +118,8 @@ impl<M: Memory> WordMap<M> for Sherman<M> {
         let arena = Arena::open_or_create(worker, name, MAGIC, len.saturating_add(nodes))?;
         let locks = built_once(&arena, len, |at| {
             let mem = arena.worker().mem();
-            mem.zero(at, len);
-            mem.write_word(at, count);
+            unpublished(at, len).zero(mem);
+            unpublished(at, 8).write_word(mem, count);
             mem.persist(at, len);
             if !M::COHERENT {
                 // Others access these words past the cache: no line of this host may cover them.
@@ -118,7 +133,7 @@ impl<M: Memory> WordMap<M> for Sherman<M> {
         if !arena.has(locks, LINE) {
             return Err(Error::corrupt("the offset of a lock table", locks));
         }
-        let count = arena.worker().mem().read_word(locks);
+        let count = published(locks, 8).read_word(arena.worker().mem());
         if !count.is_power_of_two() || count > LOCKS_MAX || !arena.has(locks, (1 + count) * LINE) {
             return Err(Error::corrupt("the size of a lock table", locks));
         }
