@@ -68,7 +68,8 @@ impl<M: Memory> OrderedMap<M> {
     ///
     /// The worker is pinned for some nodes at a time, so that others are not kept from reusing what they retire for as long as all of it takes. If the node that
     /// comes next is none any more then, what was found of the map is forgotten, and the walk begins anew; the last of a few times with one pin for all.
-    pub fn audit(&self, reach: impl FnMut(u64), suspect: impl FnMut(Error)) -> Result<Audit> {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn audit(&self, reach: impl FnMut(u64), suspect: impl FnMut(Error)) -> Result<Audit> {
         for attempt in 0..ATTEMPTS {
             let (mut reached, mut suspects) = (Vec::new(), Vec::new());
             // The pin of who only reads is none.
