@@ -7,7 +7,7 @@ use cenote::causes::{HostError, Table};
 use cenote::memory::{MapError, Mapped, Memory};
 use cenote::pod::Worker;
 use cenote::store::ALONE;
-use cenote::{Error, FsckReport, MapReader, Options, OrderedReader, Pool, Range, Reader, Stat};
+use cenote::{Error, FsckReport, LockWait, MapReader, Options, OrderedReader, Pool, Range, Reader, Stat};
 
 use crate::complaint::complain;
 use crate::failure::Failure;
@@ -58,7 +58,11 @@ impl<M: Mapped> Source<M> {
     }
 
     fn with_place(path: &Path) -> Result<Self, Error> {
-        let pool = Pool::open(path, &on_this_host(path, &Options::default())?)?;
+        let options = Options {
+            tell_of_waits: Some(tell_wait),
+            ..Options::default()
+        };
+        let pool = Pool::open(path, &on_this_host(path, &options)?)?;
         Ok(Self::Pool {
             _worker: pool.worker()?,
             pool,
@@ -78,7 +82,16 @@ impl<M: Mapped> Source<M> {
     }
 }
 
-/// Whether an error says that there is no place, or that nothing may be written, or may come from records that reading does not need.
+/// Says that who has one of the pool's own locks keeps it: who waits goes on waiting.
+fn tell_wait(wait: &LockWait) {
+    complain!(
+        "cenote: waiting for {}, which {} has: if that is stopped, have it go on, or kill it; `--read-only` waits for nobody",
+        wait.lock,
+        wait.holder
+    );
+}
+
+/// Whether an error says that a place cannot be had, or that nothing may be written, or might come of records that nobody needs for reading.
 fn is_of_places(error: &Error) -> bool {
     let is_permission = |error: &std::io::Error| {
         matches!(

@@ -235,6 +235,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeaseNotReread => quick(noncoherent(Lease, 4, 1, 80, 3, Random)),
 
         DeadNotDrained => slow(noncoherent(SecondProcesses, 2, 2, 20, 2, Random)),
+        RepairUnasked | RepairUncounted => quick(coherent(Repairs, 3, 1, 10, 0, Random)),
         AttachScansOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),
         InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),
     }

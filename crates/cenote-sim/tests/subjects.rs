@@ -78,6 +78,11 @@ fn allocator() {
 }
 
 #[test]
+fn repairs() {
+    all_cases(Subject::Repairs);
+}
+
+#[test]
 fn trim() {
     all_cases(Subject::Trim);
 }

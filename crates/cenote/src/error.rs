@@ -290,7 +290,18 @@ pub enum Error {
         "the server of this key is gone, or could not answer; whether the request was carried out is not known; start a server"
     )]
     Unanswered,
-    /// This process was forked from the one that opened the pool.
+    /// Somebody repairs the pool: meanwhile nobody else may have it open, nor another thread use it.
+    #[error(
+        "the pool is being repaired by process {pid} (`cenote fsck --repair`); wait until that has ended, and try again{}",
+        of_another_machine(*.is_elsewhere)
+    )]
+    Repairing {
+        /// The repairer's process id.
+        pid: u64,
+        /// Whether it may be on another machine: then nobody here can tell whether it lives.
+        is_elsewhere: bool,
+    },
+    /// This process was forked off the one that opened the pool.
     #[error("this process was forked from the one that opened the pool; open the pool anew in the child")]
     Forked,
 }
@@ -303,6 +314,15 @@ fn to_make_it_ones_own(why: Distrust) -> &'static str {
     match why {
         Distrust::Owner { .. } => "",
         Distrust::Everybody { .. } => ", or revoke that permission (chmod o-w)",
+    }
+}
+
+fn of_another_machine(is_elsewhere: bool) -> &'static str {
+    match is_elsewhere {
+        true => {
+            "; it is on another machine, or this one was started anew since: if it has died, run `cenote stat --host 0` on the pool where it was"
+        }
+        false => "",
     }
 }
 

@@ -76,10 +76,10 @@ pub use pod::format::superblock::Kind;
 pub use pod::tasks::result::Outcome;
 pub use pod::tasks::{Committed, Next, Plan, TaskList};
 pub use store::{
-    Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, Locks, Map,
-    MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered, OrderedReader,
-    Pool, QueueMutex, Reader, RwLock, Semaphore, SpinMutex, Stat, Tasks, TrimReport, has_hosts, host_id,
-    kind_of, parse_size, pool_id,
+    Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, LockHolder, LockWait,
+    Locks, Map, MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered,
+    OrderedReader, Pool, QueueMutex, Reader, RwLock, Semaphore, SpinMutex, Stat, Tasks, TrimReport,
+    has_hosts, host_id, kind_of, parse_size, pool_id,
 };
 pub use sync::{Acquired, Owner};
 

@@ -88,6 +88,8 @@ mutants! {
     StateNotClaimed = "state-not-claimed", "a worker takes a place although another one claimed it first";
     JoinCacheKept = "join-cache-kept", "a process that joins keeps what its host's cache holds of the pool";
     LockFromTheLiving = "lock-from-the-living", "a worker that waits for a lock takes it although its owner lives";
+    RepairUnasked = "repair-unasked", "a worker that attaches does not ask whether somebody repairs the pool";
+    RepairUncounted = "repair-uncounted", "who repairs counts who else is there before it says that it repairs";
     ReplaySkipped = "replay-skipped", "a dead owner's lock is taken over without its log";
     LogsNotApplied = "logs-not-applied", "recovery reads a record before the logs of the dead are applied";
     ClearedEarly = "cleared-early", "the log is cleared before it is applied";

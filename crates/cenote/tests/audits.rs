@@ -86,6 +86,58 @@ fn large_values_that_come_and_go_are_not_leaked() {
     assert!(polls::<Noncoherent>(MOMENT, put, false) > 0);
 }
 
+/// Objects of new keys come from magazines: nothing that others see of a worker but its record's last operation tells of them.
+#[test]
+fn keys_that_come_and_go_are_counted_by_who_is_alone() {
+    fn phase<M: Mapped>(pool: &Pool<M>, n: u64) {
+        let map = pool.map("m").unwrap();
+        let keys = (0..2_000).map(|key| (n % 2) << 32 | key);
+        // Of all keys each is put once, and then each is removed.
+        for key in keys {
+            let _ = match n / 2 % 2 {
+                0 => map.put(&key.to_le_bytes(), b"some value").map(|_| true),
+                _ => map.remove(&key.to_le_bytes()),
+            };
+        }
+    }
+    for read_only in [false, true] {
+        assert!(polls::<Coherent>(MOMENT, phase, read_only) > 0);
+    }
+    assert!(polls::<Noncoherent>(MOMENT, phase, false) > 0);
+}
+
+/// Threads of the process that looks are others, too.
+#[test]
+fn threads_of_the_same_process_are_no_damage() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool = Pool::<Coherent>::create(folder.path().join("pool"), &options()).unwrap();
+    let is_over = LocalWord::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let map = pool.map("m").unwrap();
+            let mut n: u64 = 0;
+            while is_over.load() == 0 {
+                let key = (n % 2_000).to_le_bytes();
+                match n / 2_000 % 2 {
+                    0 => drop(map.put(&key, b"some value").unwrap()),
+                    _ => drop(map.remove(&key).unwrap()),
+                }
+                n += 1;
+            }
+        });
+        let until = Instant::now() + MOMENT;
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            while Instant::now() < until {
+                let report = pool.fsck(false).unwrap();
+                assert!(report.is_clean() || report.is_uncertain, "{report:?}");
+            }
+        }));
+        is_over.store(1);
+        looked.unwrap_or_else(|thrown| std::panic::resume_unwind(thrown));
+    });
+    assert!(pool.fsck(false).unwrap().is_clean());
+}
+
 #[test]
 fn members_come_and_go_beside_one_who_only_reads() {
     fn join<M: Mapped>(pool: &Pool<M>, n: u64) {

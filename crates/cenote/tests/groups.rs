@@ -8,9 +8,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use cenote::causes::Structure;
-use cenote::memory::Mapped;
+use cenote::group::{Kind, Status};
+use cenote::memory::{Mapped, SyncWord};
 use cenote::pod::format::host::HostInstance;
-use cenote::pod::group::{Kind, Status};
+use cenote::pod::names::directory;
 use cenote::{Coherent, Error, Group, GroupSize, Membership, Noncoherent, Options, Pool};
 
 const TOKEN: &[u8] = b"open sesame";
@@ -228,4 +229,45 @@ fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// Words of a group's header.
+const LOCK_AT: u64 = 64;
+const COMMIT_AT: u64 = 256;
+
+/// Whoever looks says that a word cannot be right; but a lock that nobody alive has is taken from the dead by who may.
+fn garbage<M: Mapped>() {
+    pool::<M>(|pool, path| {
+        drop(pool.group("g", TOKEN).unwrap().join("one").unwrap());
+        let worker = pool.worker().unwrap();
+        let at = directory::find(&*worker, "g").unwrap().unwrap().offset;
+        // What no place has, and a place's generation to come.
+        for (word, value) in [
+            (LOCK_AT, 0xdead_beef_dead_beef),
+            (LOCK_AT, 3 | 77 << 32),
+            (COMMIT_AT, 0xdead_beef_dead_beef),
+            (COMMIT_AT, 7),
+        ] {
+            let word = SyncWord::at(at + word);
+            let before = word.load(worker.mem());
+            word.store(worker.mem(), value);
+            let report = Pool::<M>::open_read_only(path, &Options::default())
+                .unwrap()
+                .fsck();
+            word.store(worker.mem(), before);
+            let report = report.unwrap();
+            assert_eq!(report.problems.len(), 1, "{value:#x} at {word:?}: {report:#?}");
+        }
+        let commit = SyncWord::at(at + COMMIT_AT);
+        commit.store(worker.mem(), 0xdead_beef_dead_beef);
+        let report = pool.fsck(false).unwrap();
+        commit.store(worker.mem(), 0);
+        assert_eq!(report.problems.len(), 1, "{report:#?}");
+    });
+}
+
+#[test]
+fn garbage_in_a_groups_words_is_seen() {
+    garbage::<Coherent>();
+    garbage::<Noncoherent>();
 }

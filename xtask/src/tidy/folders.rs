@@ -184,16 +184,23 @@ impl Files {
         findings
     }
 
-    /// All files that a file leads to, directly or not; but not through the `mod.rs` of a folder, which names all that is in it.
+    /// All files that a file leads to, directly or not. The `mod.rs` of a folder leads only out of it: it names all that is in it.
     fn reached(&self, file: &String) -> BTreeSet<&String> {
         let mut reached = BTreeSet::new();
-        let mut left: Vec<&String> = self.uses[file].keys().collect();
+        let mut left: Vec<&String> = self.led_to(file).collect();
         while let Some(next) = left.pop() {
-            if !next.ends_with("/mod.rs") && reached.insert(next) {
-                left.extend(self.uses.get(next).into_iter().flat_map(BTreeMap::keys));
+            if reached.insert(next) {
+                left.extend(self.led_to(next));
             }
         }
         reached
+    }
+
+    /// The files that a file names, but for those in its folder if it is a `mod.rs`.
+    fn led_to(&self, file: &String) -> impl Iterator<Item = &String> {
+        let folder = file.strip_suffix("mod.rs").map(str::to_owned);
+        let named = self.uses.get(file).into_iter().flat_map(BTreeMap::keys);
+        named.filter(move |other| folder.as_ref().is_none_or(|folder| !other.starts_with(&**folder)))
     }
 }
 
@@ -351,6 +358,25 @@ mod tests {
         let planted = Planted::new(&format!("folders-circle-{n}"), &texts);
         assert_one(&planted.errors(check), &format!("{}:1: ", file("a")), "4 files");
         let planted = Planted::new(&format!("folders-small-{n}"), &texts[..3]);
+        assert_eq!(planted.errors(check), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_circle_through_a_folder_of_another_place_is_found() {
+        let texts = [
+            ("crates/cenote-cli/src/a/mod.rs", "mod own;\nuse crate::b::x;\n"),
+            ("crates/cenote-cli/src/a/own.rs", "use super::x;\n"),
+            ("crates/cenote-cli/src/b.rs", "use crate::c::x;\n"),
+            ("crates/cenote-cli/src/c.rs", "use crate::d::x;\n"),
+            ("crates/cenote-cli/src/d.rs", "use crate::a::x;\n"),
+        ];
+        let planted = Planted::new("folders-circle-mod", &texts);
+        assert_one(
+            &planted.errors(check),
+            "crates/cenote-cli/src/a/mod.rs:1: ",
+            "4 files",
+        );
+        let planted = Planted::new("folders-circle-own", &texts[..4]);
         assert_eq!(planted.errors(check), Vec::<String>::new());
     }
 }

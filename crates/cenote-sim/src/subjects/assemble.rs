@@ -70,7 +70,7 @@ pub fn assemble<const C: bool, S: 'static>(
 
 /// Joins the pool. The place of a process that was killed, before or meanwhile, is not free before the kernel drops its locks. Its workers'
 /// places are not needed: there are enough for as many processes as there are places for.
-fn join<const C: bool>(context: &Context<C>) -> cenote::Result<Member<C>> {
+pub(super) fn join<const C: bool>(context: &Context<C>) -> cenote::Result<Member<C>> {
     loop {
         let (is_dying, killed) = (context.is_anybody_dying(), context.killed());
         match Member::join(context, !C) {

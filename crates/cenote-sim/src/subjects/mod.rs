@@ -24,6 +24,7 @@ mod observers;
 mod ordered;
 pub mod pool;
 mod removal;
+mod repairs;
 mod second_processes;
 mod semaphore;
 mod shared_lock;
@@ -135,6 +136,8 @@ pub enum Subject {
     Instances,
     /// The same, with no more places than processes and workers: a new one takes the place of a dead one.
     Places,
+    /// The same, of which some have the pool alone for a while, as who repairs it.
+    Repairs,
     /// A task list, in three phases.
     Tasks,
     /// Spin locks.
@@ -183,7 +186,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -204,6 +207,7 @@ impl Subject {
         Self::Epochs,
         Self::Instances,
         Self::Places,
+        Self::Repairs,
         Self::Tasks,
         Self::Spin,
         Self::Mutex,
@@ -255,6 +259,7 @@ impl Subject {
             Self::Epochs => "epochs",
             Self::Instances => "instances",
             Self::Places => "places",
+            Self::Repairs => "repairs",
             Self::Tasks => "tasks",
             Self::Spin => "spin",
             Self::Mutex => "mutex",
@@ -389,6 +394,7 @@ impl Subject {
             Self::Trim => trim::scenario(load, parameters),
             Self::Names => names::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
+            Self::Repairs => repairs::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
             Self::Spin => locks::scenario(load, Form::Spin, parameters),
             Self::Mutex => locks::scenario(load, Form::Mutex, parameters),

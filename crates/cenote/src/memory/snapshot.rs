@@ -85,7 +85,13 @@ impl<M: Memory> Snapshot<M> {
         self.attempt.steps.load() > self.bounds.steps
     }
 
-    /// What is committed later is outside of the bounds: what lies there looks like damage.
+    /// Whether the epoch has moved on, or the pool has grown, since it began.
+    pub fn has_moved(&self) -> bool {
+        self.base.fence();
+        !self.is_all_as_it_was()
+    }
+
+    /// What is committed later is outside of the bounds: what is registered there looks like damage.
     fn is_all_as_it_was(&self) -> bool {
         let (committed, frames) = self.bounds.committed;
         self.base.load(self.bounds.epoch) >> 1 == self.attempt.began && self.base.load(committed) == frames

@@ -9,14 +9,15 @@ use std::collections::{HashMap as Table, HashSet};
 use std::rc::Rc;
 
 use super::audit_locks;
-use super::pool::Pool;
-use crate::causes::Setting;
+use super::passes::{is_changing, written};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::hash::HashMap;
+use crate::index::hash::level::Level;
 use crate::index::hash::resize::extent_lines;
 use crate::index::ordered::OrderedMap;
 use crate::memory::{Memory, SyncWord};
+use crate::pod::Worker;
 use crate::pod::alloc::buddy::Buddy;
 use crate::pod::alloc::frames::repair_extent;
 use crate::pod::alloc::heap::repair_cell;
@@ -25,15 +26,15 @@ use crate::pod::alloc::slab::{Cell, Location, locate, table_word};
 use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{CLASSES, Class, TABLE};
 use crate::pod::format::geometry::FRAME;
-use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::format::record::{PUBLISHED, Phase, WorkerRecord, operation};
 use crate::pod::format::reserve::Reserve;
-use crate::pod::format::superblock::{EPOCH, HOLES};
+use crate::pod::format::superblock::HOLES;
+use crate::pod::group::{self, Audited};
 use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
-use crate::pod::reclaim::{collect, retire, vacant};
+use crate::pod::reclaim::{retire, vacant};
 use crate::pod::tasks::TaskList;
-use crate::pod::{Worker, group};
 
 /// The most problems that a report names.
 const PROBLEMS_SHOWN: usize = 100;
@@ -77,7 +78,9 @@ pub struct FsckReport {
     pub is_uncertain: bool,
     /// What is wrong.
     pub problems: Vec<String>,
-    /// Whether a reader without a place in the pool made this: then nobody was recovered and nothing freed first.
+    /// What could not be looked at, and why: nothing is known of it.
+    pub not_looked_at: Vec<String>,
+    /// Whether who looked had no place in the pool: then nobody was recovered and nothing freed before.
     pub snapshot: bool,
     /// Of a snapshot: dead processes that are not recovered. What they had begun may look like damage.
     pub unrecovered_processes: u32,
@@ -124,6 +127,11 @@ pub struct TasksReport {
     pub results: u64,
 }
 
+/// What a count says, and what it should: two passes that find others have not found the same.
+fn figures(says: u64, is: u64) -> String {
+    format!(": it says {says}, and it should be {is}")
+}
+
 /// What refers to an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -139,73 +147,13 @@ struct Audit<'w, M: Memory> {
     freeing: HashSet<u16>,
     report: FsckReport,
     repair: bool,
+    /// Nobody else has the pool open: counts are what they should be.
+    is_alone: bool,
 }
 
 /// The advice at the end of an error, which `fsck` leaves out.
 const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
-/// The most passes of `fsck` over a pool that others have open.
-const PASSES_MAX: u32 = 5;
-
-impl<M: Memory> Pool<M> {
-    /// Checks the pool. With `repair`, replaces damaged names, clears damaged words of vacant records, and frees what is
-    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Repairs only while no other process
-    /// has the pool open.
-    ///
-    /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up to
-    /// five passes, until nothing is wrong, or two passes in a row, during which no writes are seen, find the same. Else the report is
-    /// [uncertain](FsckReport::is_uncertain).
-    ///
-    /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and others have the pool open.
-    pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
-        let worker = self.worker()?;
-        worker.pod().forget_failures();
-        collect::collect_all(&worker)?;
-        let is_other =
-            |&(index, entry): &(u32, State)| entry.phase != Phase::Free && index != self.pod().index();
-        let others = self.pod().entries().filter(is_other).count();
-        if repair && others > 0 {
-            return Err(Error::Option {
-                option: Setting::Repair,
-                value: "used now".to_owned(),
-                why: "other processes have the pool open; end them first",
-            });
-        }
-        let mut report = audit(&worker, others == 0, repair)?;
-        let mut passes = Passes::default();
-        while others > 0 && !passes.are_enough(&mut report) {
-            report = audit(&worker, others == 0, repair)?;
-        }
-        report.other_processes = others as u32;
-        Ok(report)
-    }
-}
-
-/// Passes over a pool that others write to. Not all writes show in [`written`]: an object may be put, retired and recycled in between.
-#[derive(Debug, Default)]
-pub(super) struct Passes {
-    /// How many passes there were.
-    count: u32,
-    /// What the last pass found wrong.
-    last: Option<(Vec<String>, Vec<u64>, u64)>,
-}
-
-impl Passes {
-    /// Whether no further pass is needed. What no two passes in a row have found is uncertain.
-    pub(super) fn are_enough(&mut self, report: &mut FsckReport) -> bool {
-        self.count += 1;
-        let found = (
-            report.problems.clone(),
-            report.leaked.clone(),
-            report.leaked_bytes,
-        );
-        let is_same = self.last.replace(found.clone()) == Some(found);
-        let is_certain = is_same && !report.is_uncertain;
-        report.is_uncertain |= !is_same && !report.is_clean();
-        report.is_clean() || is_certain || self.count == PASSES_MAX
-    }
-}
-
-/// Accounts for every byte. The caller has freed what can be freed. `is_alone`: nobody else has the pool open.
+/// Accounts for every byte, in a worker's eyes. What can be freed should have been. `is_alone`: nobody else has the pool open.
 pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) -> Result<FsckReport> {
     let _still = worker.pod().hold_still();
     // A pin keeps the bytes of what is freed meanwhile. While others write, it would keep all that they retire for as long as this takes, and each
@@ -223,12 +171,13 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
             ..FsckReport::default()
         },
         repair,
+        is_alone,
     };
     // What could not be recovered may refer to anything.
     for failure in worker.pod().failures() {
         audit.problem_text(&failure.to_string(), "");
     }
-    let before = written(worker);
+    let (before, was_changing) = (written(worker), is_changing(worker));
     for entry in directory::entries(&**worker) {
         audit.walk_entry(entry);
     }
@@ -238,30 +187,8 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
     // Objects that damage hides must not be freed as if nothing referred to them.
     audit.repair &= audit.report.problems.is_empty();
     audit.sweep()?;
-    audit.report.is_uncertain = written(worker) != before;
+    audit.report.is_uncertain = was_changing || is_changing(worker) || written(worker) != before;
     Ok(audit.report)
-}
-
-/// What changes in the records of other workers while they write: what they have reserved, retired, and named. All of it may be the same
-/// again only once what they have retired is free, for which the epoch moves.
-fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
-    let mem = worker.mem();
-    let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
-    let others = records.filter(|record| *record != worker.record());
-    others
-        .flat_map(|record| {
-            let reserves = (0..CLASSES).map(move |class| record.reserve(class));
-            let named = [
-                record.head(),
-                record.tail(),
-                record.new_object(),
-                record.old_object(),
-            ];
-            named.into_iter().chain(reserves)
-        })
-        .map(|word| word.peek(mem))
-        .chain([EPOCH.load(mem)])
-        .collect()
 }
 
 impl<M: Memory> Audit<'_, M> {
@@ -305,7 +232,7 @@ impl<M: Memory> Audit<'_, M> {
             KIND_TASKS => TaskList::at(worker.clone(), offset).and_then(|list| self.walk_tasks(&list, name)),
             KIND_GROUP => {
                 self.mark(offset, Mark::Reachable);
-                group::audit(worker, offset)
+                group::audit(worker, offset).map(|audited| self.not_looked_at(audited, &name))
             }
             // It has an extent of its own, unlike the header of anything else.
             KIND_BASELINE => match locate(worker, offset) {
@@ -341,6 +268,21 @@ impl<M: Memory> Audit<'_, M> {
                 format!("(entry {index} of the directory)")
             }
         }
+    }
+
+    /// Takes down that a group could not be looked at.
+    fn not_looked_at(&mut self, audited: Audited, name: &str) {
+        let why = match audited {
+            Audited::Sound => return,
+            Audited::Changing => "others change it all the time".to_owned(),
+            Audited::Held(owner) => match self.worker.pod().holder(owner) {
+                Some(holder) => format!("{holder} has its lock"),
+                None => "who had its lock died, and nobody has recovered that one".to_owned(),
+            },
+        };
+        self.report
+            .not_looked_at
+            .push(format!("the group {name:?}: {why}"));
     }
 
     fn walk_map(&mut self, map: &HashMap<M>, name: String) -> Result<()> {
@@ -392,11 +334,12 @@ impl<M: Memory> Audit<'_, M> {
             self.mark(offset, Mark::Reachable);
         }
         suspects.into_iter().for_each(|error| self.problem(error));
-        if found.done != list.committed() && self.report.other_processes == 0 {
-            self.problem(Error::corrupt(
+        if found.done != list.committed() && self.is_alone {
+            let error = Error::corrupt(
                 "a task list's count that is not the number of its results, seen",
                 list.header(),
-            ));
+            );
+            self.problem_with(error, &figures(list.committed(), found.done));
         }
         self.report.tasks.push(TasksReport {
             name,
@@ -413,11 +356,9 @@ impl<M: Memory> Audit<'_, M> {
             .into_iter()
             .for_each(|offset| self.mark(offset, Mark::Reachable));
         suspects.into_iter().for_each(|error| self.problem(error));
-        if map.keys != map.length && self.report.other_processes == 0 {
-            self.problem(Error::corrupt(
-                "a map's length that is not the number of its keys, seen",
-                header,
-            ));
+        if map.keys != map.length && self.is_alone {
+            let error = Error::corrupt("a map's length that is not the number of its keys, seen", header);
+            self.problem_with(error, &figures(map.length, map.keys));
         }
         self.report.maps.push(map);
     }
@@ -460,6 +401,7 @@ impl<M: Memory> Audit<'_, M> {
                 .any(|(other, state)| *other == index && state.phase != Phase::Free);
             if attached {
                 let [first, second] = record.secondaries();
+                let [old_first, old_second] = record.old_secondaries();
                 let named = [
                     record.new_object(),
                     first,
@@ -467,17 +409,21 @@ impl<M: Memory> Audit<'_, M> {
                     record.aux_object(),
                     // Unlinked, and in no list yet.
                     record.old_object(),
+                    old_first,
+                    old_second,
                     record.retiring(),
                 ];
                 if record.freeing().peek(mem) != 0 {
                     self.freeing.insert(index as u16 + 1);
                 }
                 for word in named {
-                    let object = word.peek(mem) & !1;
+                    // Its owner may have cleared it and not waited for that: then what it names is in a list, or free.
+                    let object = word.peek_speculative(mem) & !1;
                     if object != 0 && !self.marks.contains_key(&object) {
                         self.mark(object, Mark::Held);
                     }
                 }
+                self.hold_level_being_retired(record);
                 attached_workers.push((record, index + 1));
             }
             self.check_reserve_words(index, attached)?;
@@ -504,6 +450,41 @@ impl<M: Memory> Audit<'_, M> {
             self.problem(Error::corrupt("a worker's reserve", at));
         }
         Ok(())
+    }
+
+    /// A level that was a map's oldest, and that its worker is about to retire: from when the root has moved until it is in the worker's list nothing but
+    /// the record refers to it, nor to its lines.
+    fn hold_level_being_retired(&mut self, record: WorkerRecord) {
+        let worker = self.worker;
+        let Ok(_pin) = worker.pin() else {
+            return;
+        };
+        if record.root().peek(worker.mem()) == 0 {
+            return;
+        }
+        // Of who is stopped after the level was entered in the list it may have been freed since: then the record is old, and nothing is wrong.
+        let Ok(Some(level)) = Level::decode(worker, record.root_level().peek(worker.mem())) else {
+            return;
+        };
+        let mut held = vec![level.offset];
+        let _ = extent_lines(worker, level.offset, &mut |line| held.push(line));
+        for object in held {
+            self.marks.entry(object).or_insert(Mark::Held);
+        }
+    }
+
+    /// Whether an object is one that a worker is publishing, or has published and not crossed off its reserve yet.
+    fn is_being_published(&self, record: WorkerRecord, object: u64) -> bool {
+        let mem = self.worker.mem();
+        let [first, second] = record.secondaries();
+        let is_named = [record.new_object(), first, second]
+            .iter()
+            .any(|word| word.peek(mem) & !PUBLISHED == object);
+        is_named
+            && matches!(
+                record.operation().peek(mem),
+                operation::PUT | operation::COMMITTED
+            )
     }
 
     fn mark_lines_of_retired_level(&mut self, object: u64) -> Result<()> {
@@ -542,6 +523,9 @@ impl<M: Memory> Audit<'_, M> {
                 }
                 let object = self.worker.geometry().frame_offset(frame) + layout.offset_of(index);
                 if let Some(Mark::Reachable | Mark::Retired) = self.marks.get(&object) {
+                    if self.is_being_published(record, object) {
+                        continue;
+                    }
                     self.problem(Error::corrupt("an object in use that is reserved, seen", object));
                     continue;
                 }
@@ -613,11 +597,12 @@ impl<M: Memory> Audit<'_, M> {
             };
         }
         let counted = frames_in_holes(worker.mem());
-        if counted.saturating_mul(FRAME) != self.report.trimmed_bytes && self.report.other_processes == 0 {
-            self.problem(Error::corrupt(
+        if counted.saturating_mul(FRAME) != self.report.trimmed_bytes && self.is_alone {
+            let error = Error::corrupt(
                 "a number of frames in holes that is not what the block table says",
                 HOLES.offset(),
-            ));
+            );
+            self.problem_with(error, &figures(counted, self.report.trimmed_bytes / FRAME));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod host_id;
 mod hosts;
 mod locks;
 mod options;
+mod passes;
 mod pool;
 mod reader;
 mod relaying;
@@ -21,6 +22,7 @@ mod tasks;
 mod trim;
 
 pub use crate::pod::format::geometry::ALONE;
+pub use crate::pod::format::lock_wait::{LockHolder, LockWait};
 pub use crate::pod::instance::failures::Failure;
 pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use device::device_room;

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::memory::{FileLock, MapError, Trust, Use, WrongLockFile};
 use crate::pod::format::geometry::ALONE;
+use crate::pod::format::lock_wait::LockWait;
 
 /// Options for creating and opening a pool. Those up to `mode`, and `overwrite`, matter only when it is created.
 #[derive(Clone, Debug)]
@@ -48,6 +49,9 @@ pub struct Options {
     /// Whether that thread gives memory back to the file system that has been free for so long, 32 MiB a second at most; see
     /// [`Pool::trim`](crate::Pool::trim). The thread is started if need be. Default: no.
     pub trim_after: Option<std::time::Duration>,
+    /// Is called, in the thread that waits, when that has waited for about a second for one of the pool's own locks, and again every ten seconds or so: who has it
+    /// is stopped, or its host is about to be fenced. It must not use the pool. Default: nobody is told.
+    pub tell_of_waits: Option<fn(&LockWait)>,
 }
 
 impl Options {
@@ -160,6 +164,7 @@ impl Default for Options {
             guidelines: Guidelines::default(),
             background_thread: false,
             trim_after: None,
+            tell_of_waits: None,
         }
     }
 }

@@ -214,7 +214,7 @@ impl<M: Mapped> Pool<M> {
                 source: HostError::IdNeeded,
             });
         }
-        let pod = Arc::new(pod);
+        let pod = Arc::new(pod.tell_of_waits(options.tell_of_waits));
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
         Self::begin(pod, options)
     }

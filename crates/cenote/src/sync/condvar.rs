@@ -121,14 +121,16 @@ impl<M: Memory> Condvar<M> {
     /// Prepares to wait, and unlocks after that. Returns what was prepared.
     fn prepare_and_unlock<L: Release<M>>(&self, guard: Guard<'_, M, L>) -> (u64, u32) {
         let (mem, event_count) = (self.0.mem(), self.0.object.event_count());
-        if mutant::is(Mutant::PreparedUnlocked) {
+        let unlock = || {
             drop(guard);
             crash_point(Point::CondvarUnlocked);
+        };
+        if mutant::is(Mutant::PreparedUnlocked) {
+            unlock();
             return event_count::prepare_wait(mem, event_count);
         }
         let prepared = event_count::prepare_wait(mem, event_count);
-        drop(guard);
-        crash_point(Point::CondvarUnlocked);
+        unlock();
         prepared
     }
 

@@ -1,4 +1,4 @@
-//! Walking a map for `fsck`: everything that it refers to, and whether that is sound.
+//! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. While others write, what is found may be what they do.
 
 use super::level::{CHUNK_GROUPS, GROUP_SLOTS, LINE_SLOTS, Level, TENTATIVE};
 use super::slot::{Slot, fingerprint};
@@ -9,6 +9,12 @@ use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
 use crate::pod::format::record::{WorkerRecord, operation};
+
+/// Groups that are looked at under one pin.
+const GROUPS_A_PIN: u64 = 512;
+/// Walks of a map of which levels go, and levels that a map may have, at most.
+const ATTEMPTS: u32 = 4;
+const LEVELS_MAX: u32 = 64;
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +40,58 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Calls `reach` for every allocation that the map refers to (its header, levels, chain lines, objects), and
-    /// `suspect` for what is wrong.
-    #[cfg_attr(feature = "internals", visibility::make(pub))]
-    pub(crate) fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
+    /// `suspect` for what is not as it should be.
+    ///
+    /// The worker is pinned for some groups at a time, so that others are not kept from reusing what they retire for as long as all of it takes. If the level
+    /// is none of the map's any more when the next groups come, what was found of the map is forgotten, and the walk begins anew; the last of a few times
+    /// with one pin for all.
+    pub fn audit(&self, reach: impl FnMut(u64), suspect: impl FnMut(Error)) -> Result<Audit> {
+        for attempt in 0..ATTEMPTS {
+            let (mut reached, mut suspects) = (Vec::new(), Vec::new());
+            // The pin of who only reads is none.
+            let is_last = attempt + 1 == ATTEMPTS || self.worker.pod().is_reader();
+            let walked = self.walk(
+                is_last,
+                |offset| reached.push(offset),
+                |error| suspects.push(error),
+            )?;
+            if let Some(audit) = walked {
+                reached.into_iter().for_each(reach);
+                suspects.into_iter().for_each(suspect);
+                return Ok(audit);
+            }
+        }
+        // With one pin for all no level goes.
+        Err(Error::corrupt(
+            "a map whose levels come and go, seen",
+            self.header,
+        ))
+    }
+
+    /// Whether a level is one of the map's.
+    fn has_level(&self, level: &Level) -> Result<bool> {
         let worker = &*self.worker;
-        let _pin = worker.pin()?;
+        let mut found = Level::decode(worker, self.root().load(worker.mem()))?;
+        // A damaged list may be a cycle.
+        for _ in 0..LEVELS_MAX {
+            match found {
+                Some(other) if other.reference() == level.reference() => return Ok(true),
+                Some(other) => found = Level::decode(worker, other.next().load(worker.mem()))?,
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    /// [`HashMap::audit`], once; `None` if a level was not the map's any more.
+    fn walk(
+        &self,
+        is_pinned_for_all: bool,
+        mut reach: impl FnMut(u64),
+        mut suspect: impl FnMut(Error),
+    ) -> Result<Option<Audit>> {
+        let worker = &*self.worker;
+        let mut pin = worker.pin()?;
         let mut audit = Audit::default();
         reach(self.header);
         let root = self.root().load(worker.mem());
@@ -57,13 +110,21 @@ impl<M: Memory> HashMap<M> {
             // Read before the slots: if a slot has moved by then, there is a next level.
             audit.moves = this.next().load(worker.mem()) != 0;
             for group in 0..this.groups {
+                if group > 0 && group.is_multiple_of(GROUPS_A_PIN) && !is_pinned_for_all {
+                    drop(pin);
+                    pin = worker.pin()?;
+                    if !self.has_level(&this)? {
+                        return Ok(None);
+                    }
+                }
                 self.audit_group(&this, group, &mut audit, &mut spares, &mut reach, &mut suspect)?;
             }
             self.audit_spares(&this, spares, &mut suspect);
             level = Level::decode(worker, this.next().load(worker.mem()))?;
         }
         self.audit_replicas(root, &mut suspect);
-        Ok(audit)
+        drop(pin);
+        Ok(Some(audit))
     }
 
     /// Checks that each spare line is linked at most once, and only after it was taken: else the next chain would get it as well.

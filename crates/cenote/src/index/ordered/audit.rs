@@ -1,15 +1,16 @@
-//! Walking an ordered map for `fsck`: everything that it refers to, and whether that is sound.
+//! Walking an ordered map for `fsck`: everything it refers to, and whether it is what it should be. While others write, what is found may be what they do.
 
 use std::collections::BTreeSet;
 
 use super::find::Visit;
-use super::key::head_of;
+use super::key::{Target, head_of};
 use super::page::Page;
 use super::{FROZEN, OrderedMap, build};
 use crate::error::{Error, Result};
 use crate::index::common::pair;
 use crate::memory::{Memory, SyncWord};
 use crate::pod::alloc::slab::check_fits;
+use crate::pod::{Pin, Worker};
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,34 @@ pub struct Audit {
     pub nodes: u64,
 }
 
-/// The nodes that a level must have: those that the level above knows, in their order.
+/// Nodes that are looked at under one pin.
+const NODES_A_PIN: u64 = 256;
+/// Walks of a map of which nodes go, at most.
+const ATTEMPTS: u32 = 4;
+
+/// The pin of a walk.
+struct Pinned<'w, M: Memory> {
+    pin: Option<Pin<'w, M>>,
+    /// Nodes that were looked at under it, and how many may be.
+    nodes: u64,
+    nodes_max: u64,
+}
+
+impl<'w, M: Memory> Pinned<'w, M> {
+    fn is_over(&self) -> bool {
+        self.nodes >= self.nodes_max
+    }
+
+    /// Ends it, and begins another.
+    fn renew(&mut self, worker: &'w Worker<M>) -> Result<()> {
+        self.pin = None;
+        self.pin = Some(worker.pin()?);
+        self.nodes = 0;
+        Ok(())
+    }
+}
+
+/// What has to be seen on a level: the nodes that the level above knows, in their order.
 type Known = Vec<KnownNode>;
 
 struct KnownNode {
@@ -36,17 +64,52 @@ struct KnownNode {
 
 impl<M: Memory> OrderedMap<M> {
     /// Calls `reach` for every allocation that the map refers to (its header, nodes, pages, records), and `suspect` for
-    /// what is wrong.
-    #[cfg_attr(feature = "internals", visibility::make(pub))]
-    pub(crate) fn audit(&self, mut reach: impl FnMut(u64), mut suspect: impl FnMut(Error)) -> Result<Audit> {
+    /// what is not as it should be.
+    ///
+    /// The worker is pinned for some nodes at a time, so that others are not kept from reusing what they retire for as long as all of it takes. If the node that
+    /// comes next is none any more then, what was found of the map is forgotten, and the walk begins anew; the last of a few times with one pin for all.
+    pub fn audit(&self, reach: impl FnMut(u64), suspect: impl FnMut(Error)) -> Result<Audit> {
+        for attempt in 0..ATTEMPTS {
+            let (mut reached, mut suspects) = (Vec::new(), Vec::new());
+            // The pin of who only reads is none.
+            let nodes_a_pin = match attempt + 1 == ATTEMPTS || self.worker.pod().is_reader() {
+                true => u64::MAX,
+                false => NODES_A_PIN,
+            };
+            let walked = self.walk(
+                nodes_a_pin,
+                |offset| reached.push(offset),
+                |error| suspects.push(error),
+            )?;
+            if let Some(audit) = walked {
+                reached.into_iter().for_each(reach);
+                suspects.into_iter().for_each(suspect);
+                return Ok(audit);
+            }
+        }
+        // With one pin for all no node goes.
+        Err(Error::corrupt("a map whose nodes come and go, seen", self.header))
+    }
+
+    /// [`OrderedMap::audit`], once; `None` if a node was not the map's any more.
+    fn walk(
+        &self,
+        nodes_a_pin: u64,
+        mut reach: impl FnMut(u64),
+        mut suspect: impl FnMut(Error),
+    ) -> Result<Option<Audit>> {
         let worker = &*self.worker;
-        let _pin = worker.pin()?;
+        let mut pinned = Pinned {
+            pin: Some(worker.pin()?),
+            nodes: 0,
+            nodes_max: nodes_a_pin,
+        };
         let mut audit = Audit::default();
         reach(self.header);
         let root = self.root();
         let at = root.load(worker.mem());
         if at == 0 {
-            return Ok(audit);
+            return Ok(Some(audit));
         }
         let mut level = Page::open(worker, at)?.level();
         let mut known = vec![KnownNode {
@@ -56,23 +119,29 @@ impl<M: Memory> OrderedMap<M> {
         }];
         loop {
             audit.levels += 1;
-            known = self.audit_level(level, &known, &mut audit, &mut reach, &mut suspect)?;
+            let below = self.audit_level(level, &known, &mut audit, &mut pinned, &mut reach, &mut suspect)?;
+            let Some(below) = below else {
+                return Ok(None);
+            };
+            known = below;
             match level {
-                0 => return Ok(audit),
+                0 => return Ok(Some(audit)),
                 _ => level -= 1,
             }
         }
     }
 
-    /// Walks a level from its first node to its last. It must meet the nodes that the level above knows in their order.
-    fn audit_level(
-        &self,
+    /// Walks a level from its first node to its last. The nodes that the level above knows must come by in their order. `None` if a node was the map's no
+    /// more when it came.
+    fn audit_level<'w>(
+        &'w self,
         level: u8,
         known: &Known,
         audit: &mut Audit,
+        pinned: &mut Pinned<'w, M>,
         reach: &mut impl FnMut(u64),
         suspect: &mut impl FnMut(Error),
-    ) -> Result<Known> {
+    ) -> Result<Option<Known>> {
         let Some(KnownNode {
             node: first,
             is_merging: is_lowering,
@@ -90,9 +159,19 @@ impl<M: Memory> OrderedMap<M> {
             }
             let word = self.node(node)?;
             let visit = match &before {
+                Some(_) if pinned.is_over() => {
+                    // What was read of the one before may be something else by now: the next one is looked for from the root.
+                    pinned.renew(&self.worker)?;
+                    match self.descend(Target::at(&low), level) {
+                        Ok(Some(found)) if found.word == word && found.page.fences()?.0 == low => found,
+                        _ => return Ok(None),
+                    }
+                }
                 Some(before) => self.behind(before)?,
+                // The first node of a level stays as long as the level does.
                 None => self.first_of_level(word, level, *is_lowering)?,
             };
+            pinned.nodes += 1;
             let page = visit.page;
             audit.nodes += 1;
             reach(page.at);
@@ -140,7 +219,7 @@ impl<M: Memory> OrderedMap<M> {
         if expected.next().is_some() {
             suspect(Error::corrupt("a level that does not have all its nodes", *first));
         }
-        Ok(below)
+        Ok(Some(below))
     }
 
     /// The first node of a level; it may be frozen if it takes the root's place.

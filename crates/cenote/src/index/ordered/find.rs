@@ -181,11 +181,7 @@ impl<M: Memory> OrderedMap<M> {
                 }
             }
             if !is_above {
-                match level {
-                    0 if !mutant::is(Mutant::LeafCached) => self.expect_soon(at),
-                    _ if may_keep => self.cache(word, at, began),
-                    _ => {}
-                }
+                self.reached(level, word, at, may_keep.then_some(began));
                 return Ok(Some(Reached {
                     above,
                     anchor,
@@ -224,6 +220,16 @@ impl<M: Memory> OrderedMap<M> {
                 way = Some((page, child));
                 is_way_fresh = cached == 0 || mutant::is(Mutant::LoweringCached);
             }
+        }
+    }
+
+    /// At the end of a search: prefetches a leaf; caches the page of another node, if the time before it was read is given.
+    #[inline]
+    fn reached(&self, level: u8, word: SyncWord, at: u64, since: Option<u64>) {
+        match (level, since) {
+            (0, _) if !mutant::is(Mutant::LeafCached) => self.expect_soon(at),
+            (_, Some(since)) => self.cache(word, at, since),
+            _ => {}
         }
     }
 

@@ -92,7 +92,7 @@ impl<M: Memory> Worker<M> {
         };
         let generation = state.generation.wrapping_add(1);
         let alive = pod.claim(Phase::Alive, generation);
-        // PAIRS WITH: pod::commit::attach::drop, pod::commit::recovery::recover, pod::reclaim::vacant::with_claim
+        // PAIRS WITH: pod::commit::attach::drop, pod::commit::recovery::recover, pod::reclaim::vacant::with_claim, pod::instance::repair::other_threads
         if !free
             || record
                 .state()
@@ -103,6 +103,19 @@ impl<M: Memory> Worker<M> {
             return Ok(None);
         }
         crash_point(Point::AttachClaimed);
+        // Once the claim is made: of this worker and who repairs one sees the other.
+        if let Err(error) = pod.refuse_beside_repair() {
+            // The place of a dead worker stays its own.
+            let before = match state.phase {
+                Phase::Free => State::free(generation).encode(),
+                _ => word,
+            };
+            // NO PAIR: claim
+            let _ = record
+                .state()
+                .compare_exchange_acquire(mem, alive.encode(), before);
+            return Err(error);
+        }
         let registration = register(pod, index, generation);
         if !mutant::is(Mutant::AttachNotInvalidated) {
             record.invalidate(mem);

@@ -41,7 +41,9 @@ use crate::pod::format::record::{
     DRAINING, IDLE, OWNED_LINK, PUBLISHED, Phase, ProcessRecord, State, WorkerRecord, operation,
 };
 use crate::pod::format::reserve::Reserve;
-use crate::pod::format::superblock::{COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, TRIM_LOCK};
+use crate::pod::format::superblock::{
+    COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, REPAIRER, TRIM_LOCK,
+};
 use crate::pod::instance::advance::{least, reclaimable_below};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::drain;
@@ -326,6 +328,8 @@ fn release_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
     }
     lock::release_for_dead(worker, DIRECTORY_LOCK, dead.index, dead.generation);
     lock::release_for_dead(worker, TRIM_LOCK, dead.index, dead.generation);
+    // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
+    lock::release_for_dead(worker, REPAIRER, dead.index, dead.generation);
     Ok(())
 }
 

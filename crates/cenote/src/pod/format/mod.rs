@@ -8,6 +8,7 @@ pub mod class;
 pub mod form;
 pub mod geometry;
 pub mod host;
+pub mod lock_wait;
 pub mod log;
 pub mod record;
 pub mod reserve;

@@ -63,7 +63,12 @@ pub const HOLES: SyncWord = SyncWord::at(2176);
 /// No hole begins before this frame.
 pub const HOLES_FROM: SyncWord = SyncWord::at(2240);
 
-/// The recoverable lock of the monitor that leads in a pod.
+/// Who repairs the pool, by the identity of a worker, or 0; see [`crate::pod::instance::repair`].
+pub const REPAIRER: SyncWord = SyncWord::at(2304);
+/// Which machine that one is on: its number is of the machine's start and of the file of the liveness locks.
+pub const REPAIRER_MACHINE: SyncWord = SyncWord::at(2312);
+
+/// The recoverable lock of whoever leads the monitors of a pod.
 pub const MONITOR_LOCK: SyncWord = SyncWord::at(640);
 /// One more than the highest host id that ever had an agent; 0 in a pool that no pod has used.
 pub const HOSTS_HIGH: SyncWord = SyncWord::at(704);

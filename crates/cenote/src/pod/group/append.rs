@@ -28,6 +28,9 @@ const CURSOR: usize = 17;
 const ANNOUNCING_DEATHS: usize = 18;
 const HIGH: usize = 19;
 
+/// What is written down before it is committed.
+type Committed = [u64; PAYLOAD_WORDS];
+
 /// What an event changes.
 pub(super) struct Change {
     /// The event; its number is chosen when it is appended.
@@ -58,7 +61,7 @@ impl Group {
             time: mem.kernel().now(),
             ..change.event
         };
-        let mut payload = [0; PAYLOAD_WORDS];
+        let mut payload: Committed = [0; PAYLOAD_WORDS];
         payload[EVENT..MEMBER_PLACE].copy_from_slice(&event.words());
         let high = self.layout.high().load(mem);
         payload[HIGH] = high;
@@ -78,36 +81,49 @@ impl Group {
             commit.store(mem, number);
         }
         for (n, word) in payload.into_iter().enumerate() {
-            // PAIRS WITH: pod::group::append::apply
+            // PAIRS WITH: pod::group::append::committed
             self.layout.payload(n).store(mem, word);
         }
         crash_point(Point::GroupWritten);
-        // PAIRS WITH: pod::group::append::apply
+        // PAIRS WITH: pod::group::append::committed
         commit.store(mem, number);
         crash_point(Point::GroupCommitted);
         self.apply(worker)
     }
 
-    /// Applies a committed event, if there is one. The caller holds the lock.
-    pub(super) fn apply<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+    /// What is committed, and its number, if anything is and can be applied.
+    pub(super) fn committed<M: Memory>(&self, worker: &Worker<M>) -> Result<Option<(u64, Committed)>> {
         let (mem, layout) = (worker.mem(), self.layout);
-        // PAIRS WITH: pod::group::append::append
+        // PAIRS WITH: pod::group::append::append, pod::group::append::apply
         let number = layout.commit().load(mem);
         if number == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let payload: [u64; PAYLOAD_WORDS] = std::array::from_fn(|n| layout.payload(n).load(mem));
+        let payload: Committed = std::array::from_fn(|n| layout.payload(n).load(mem));
+        let counted = layout.counted().load(mem);
+        let is_next = counted == number || counted.wrapping_add(1) == number;
+        let is_within = payload[MEMBER_PLACE] <= self.members && payload[HIGH] <= self.members;
+        match is_next && payload[EVENT] == number && is_within {
+            true => Ok(Some((number, payload))),
+            false => Err(Error::corrupt(
+                "what is being appended to a group",
+                layout.commit().offset(),
+            )),
+        }
+    }
+
+    /// Applies what is committed, if anything is. The caller holds the lock.
+    pub(super) fn apply<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+        let (mem, layout) = (worker.mem(), self.layout);
+        let Some((number, payload)) = self.committed(worker)? else {
+            return Ok(());
+        };
         let corrupt = || Error::corrupt("what is being appended to a group", layout.commit().offset());
         let (event, rest) = payload.split_first_chunk::<8>().ok_or_else(corrupt)?;
         let [place, member @ .., cursor, announcing_deaths, high] = rest else {
             return Err(corrupt());
         };
         let member: [u64; 8] = member.try_into().map_err(|_| corrupt())?;
-        let counted = layout.counted().load(mem);
-        let is_next = counted == number || counted.wrapping_add(1) == number;
-        if !is_next || event[0] != number || *place > self.members || *high > self.members {
-            return Err(corrupt());
-        }
         if mutant::is(Mutant::GroupCountedEarly) {
             layout.counted().store(mem, number);
         }
@@ -130,7 +146,7 @@ impl Group {
         // PAIRS WITH: pod::group::counted
         layout.counted().store(mem, number);
         crash_point(Point::GroupCounted);
-        // PAIRS WITH: pod::group::append::apply, pod::group::last_committed
+        // PAIRS WITH: pod::group::append::committed, pod::group::last_committed
         layout.commit().store(mem, 0);
         crash_point(Point::GroupCleared);
         Ok(())

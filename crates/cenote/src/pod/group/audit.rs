@@ -1,38 +1,91 @@
 //! What `fsck` checks in a group: everything that its words say of each other.
 
+use std::time::Duration;
+
 use super::event::{Event, Status};
 use super::{EVENTS_KEPT, GROUP_BYTES, Group};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
+use crate::pod::format::record::{State, WorkerRecord};
+use crate::pod::lock;
 
-/// Attempts of an observer to read a group that others change.
-const ATTEMPTS: u32 = 200;
+/// So often one looks at a group that others change, or hold: at first close together, then asleep between.
+const LOOKS: u32 = 1_200;
+const QUICK_LOOKS: u32 = 200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// Checks the group at an offset: its header, its members, the events that a member has yet to read. Takes its lock, unless the caller is an
-/// observer: an observer tries again if others change the group meanwhile, and reports nothing if they always do, or if a worker died with
-/// the lock.
-pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<()> {
+/// What became of a look at a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audited {
+    /// It is sound.
+    Sound,
+    /// Who has the lock kept it from being looked at, for about a second: an identity.
+    Held(u64),
+    /// Others have changed it all the time.
+    Changing,
+}
+
+/// Checks the group at an offset: its header, its lock and what is being appended, its members, the events that somebody has yet to read. Waits for
+/// no lock that somebody alive has: what is found while others change the group is looked at again. What a dead holder left is finished, but by one that
+/// only reads.
+pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Audited> {
     let group = Group::at(worker, at)?;
     check_fits(worker, "the size of a group", at, GROUP_BYTES)?;
-    if !worker.pod().is_reader() {
-        let _held = group.enter(worker)?;
-        return check(&group, worker);
-    }
     let (layout, mem) = (group.layout, worker.mem());
     // Every change of a group moves one of these words, except reads, which move cursors up to the count.
     let words =
         || [layout.lock(), layout.commit(), layout.counted(), layout.high()].map(|word| word.load(mem));
-    for _ in 0..ATTEMPTS {
+    let mut owner = 0;
+    for look in 0..LOOKS {
         let before = words();
-        let found = check(&group, worker);
-        if before[0] == 0 && words() == before {
-            return found;
+        owner = before[0];
+        let is_left = match owner {
+            0 => before[1] != 0,
+            _ => lock::is_gone(worker, owner)?,
+        };
+        if is_left && !worker.pod().is_reader() {
+            let _held = group.enter(worker)?;
+            return check(&group, worker).map(|()| Audited::Sound);
         }
-        mem.pause();
+        check_lock(&group, worker, owner)?;
+        if owner == 0 {
+            let found = group.committed(worker).and_then(|_| check(&group, worker));
+            if words() == before {
+                return found.map(|()| Audited::Sound);
+            }
+        } else if is_left {
+            // Nobody who reads changes that.
+            break;
+        }
+        match look < QUICK_LOOKS {
+            true => mem.pause(),
+            false => mem.rest(BETWEEN_LOOKS),
+        }
     }
-    Ok(())
+    Ok(match owner {
+        0 => Audited::Changing,
+        owner => Audited::Held(owner),
+    })
+}
+
+/// Whether the lock names somebody who may have had it: a place that there is, in a generation that there was.
+fn check_lock<M: Memory>(group: &Group, worker: &Worker<M>, owner: u64) -> Result<()> {
+    let (place, generation) = (owner as u32, (owner >> 32) as u32);
+    let is_possible = match place {
+        0 => owner == 0,
+        place if place > worker.geometry().parameters.workers => false,
+        place => {
+            let state = WorkerRecord::new(worker.geometry(), place - 1).state();
+            let now = State::decode(state.load(worker.mem())).generation;
+            now.wrapping_sub(generation) as i32 >= 0
+        }
+    };
+    match is_possible {
+        true => Ok(()),
+        false => Err(Error::corrupt("a group's lock", group.layout.lock().offset())),
+    }
 }
 
 fn check<M: Memory>(group: &Group, worker: &Worker<M>) -> Result<()> {

@@ -25,7 +25,7 @@ mod event;
 mod layout;
 mod token;
 
-pub use audit::audit;
+pub use audit::{Audited, audit};
 pub use deaths::{died, host_died, hosts_died};
 pub use event::{Event, Kind, Member, Status};
 pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};

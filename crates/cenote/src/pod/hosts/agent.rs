@@ -27,6 +27,7 @@ use crate::pod::format::superblock::HOSTS_HIGH;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::drain;
 use crate::pod::instance::process::{Identity, Pod};
+use crate::pod::instance::repair;
 
 /// Brings a host up, if it is down; returns its generation. A few round trips.
 pub fn bring_up<M: Memory>(
@@ -49,7 +50,8 @@ pub fn bring_up<M: Memory>(
             source: HostError::Unidentified,
         });
     }
-    // Before it makes an exchange: where a server executes exchanges, two machines with the same id would ask by the same mailboxes.
+    repair::refuse_host(mem, geometry, identity.name.machine, liveness)?;
+    // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
     let record = HostRecord::new(geometry, host);
     let state = record.read(mem)?;
     let home = Home::decode(record.home().load(mem));

@@ -63,6 +63,8 @@ impl<M: Memory> Pod<M> {
             pod.host_generation = pod.generation_to_join(is_agent)?;
         }
         pod.take_place()?;
+        // Once the entry is alive: of this process and who repairs one sees the other. It gives the place back.
+        pod.refuse_beside_repair()?;
         Ok(pod)
     }
 
@@ -153,7 +155,7 @@ impl<M: Memory> Pod<M> {
         let joining = self.entry(Phase::Joining, generation);
         // A process whose host's entry is damaged may or may not live, and keeps its place.
         let may_live = || host::may_live(&self.mem, &self.geometry, index, state).unwrap_or(true);
-        // PAIRS WITH: pod::hosts::agent::leave, pod::hosts::agent::is_all_dead, pod::hosts::fence::fence
+        // PAIRS WITH: pod::hosts::agent::leave, pod::hosts::agent::is_all_dead, pod::hosts::fence::fence, pod::instance::repair::is_alone
         if (is_elsewhere && may_live())
             || record
                 .state()
@@ -208,7 +210,7 @@ impl<M: Memory> Pod<M> {
     fn claim_entry(&mut self, index: u32, word: u64, generation: u32) -> Result<bool> {
         let alive = self.entry(Phase::Alive, generation);
         let state = ProcessRecord::new(&self.geometry, index).state();
-        // PAIRS WITH: pod::instance::process::entries, pod::instance::advance::somebody_relies_on_it
+        // PAIRS WITH: pod::instance::process::entries, pod::instance::advance::somebody_relies_on_it, pod::instance::repair::is_alone
         let exchanged = self.mem.fence_and_exchange(state.offset(), word, alive.encode());
         if exchanged.is_err() {
             self.liveness.as_ref().ok_or(Error::Forked)?.unlock(index)?;

@@ -110,6 +110,28 @@ impl<M: Memory> Pod<M> {
         Ok(!has_died && self.instance_lives(state)?)
     }
 
+    /// The index and the state of who has a place in the worker table (index plus one) in a generation of which `is_meant` is true, alive or
+    /// dead; `None` if that one has left or is recovered, or is being.
+    pub(in crate::pod) fn owner_of(
+        &self,
+        place: u16,
+        is_meant: impl FnOnce(u32) -> bool,
+    ) -> Result<Option<(u32, State)>> {
+        let Some(index) = u32::from(place).checked_sub(1) else {
+            return Ok(None);
+        };
+        let Some(state) = self.state_of(index) else {
+            return Ok(None);
+        };
+        let is_damaged = matches!(state.phase, Phase::Damaged | Phase::Joining);
+        if is_damaged && self.instance_lives(state)? {
+            // It may be the one that is meant.
+            let at = WorkerRecord::new(self.geometry(), index).state().offset();
+            return Err(Error::corrupt("the state of a worker", at));
+        }
+        Ok((is_meant(state.generation) && state.phase == Phase::Alive).then_some((index, state)))
+    }
+
     /// Whether a worker's place belongs to a thread of this process, or is being recovered by one.
     pub(in crate::pod) fn is_own(&self, state: State) -> bool {
         let by = match state.phase {

@@ -16,5 +16,7 @@ pub(in crate::pod) mod lives;
 pub(in crate::pod) mod pending;
 pub mod process;
 pub mod recycle;
+pub mod repair;
+pub mod waits;
 pub mod word_cache;
 pub mod worker;

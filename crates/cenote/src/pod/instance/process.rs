@@ -16,6 +16,7 @@ use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
 use crate::memory::{FileId, ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
 use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::lock_wait::LockWait;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{self, Superblock};
 
@@ -77,6 +78,8 @@ pub struct Pod<M: Memory> {
     failures: Failures,
     /// Whether this machine is one of several that share the pool.
     pub(crate) is_in_pod: bool,
+    /// See [`Pod::tell_of_waits`].
+    pub(super) tell: Option<fn(&LockWait)>,
 }
 
 /// Something that handles keep alive.
@@ -114,6 +117,7 @@ impl<M: Memory> Pod<M> {
             reclaiming: LocalWord::new(0),
             flush_server: LocalWord::new(0),
             failures: Failures::default(),
+            tell: None,
         })
     }
 
@@ -319,11 +323,17 @@ impl<M: Memory> Pod<M> {
 
     /// From now on this worker is the process's background thread, or none is.
     pub(in crate::pod) fn flush_server_is(&self, worker: Option<&Worker<M>>) {
-        // PAIRS WITH: pod::instance::process::has_lost_flush_server
+        // PAIRS WITH: pod::instance::process::has_lost_flush_server, pod::instance::process::background_identity
         self.flush_server.store(worker.map_or(0, Worker::identity));
     }
 
-    /// Whether this process's background thread has died although the process lives.
+    /// The worker of this process's background thread, as in locks; 0 if there is none.
+    pub(in crate::pod) fn background_identity(&self) -> u64 {
+        // PAIRS WITH: pod::instance::process::flush_server_is
+        self.flush_server.load()
+    }
+
+    /// Whether this process's background thread has died, and the process has not.
     ///
     /// Cost: a sync load if there is such a thread.
     pub fn has_lost_flush_server(&self) -> bool {

@@ -15,11 +15,13 @@
 
 pub mod redo;
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::record::{Phase, State, WorkerRecord};
-use crate::pod::format::superblock::{HEAP_LOCK, TRIM_LOCK};
+use crate::pod::format::record::WorkerRecord;
+use crate::pod::format::superblock::{DIRECTORY_LOCK, HEAP_LOCK, TRIM_LOCK};
 use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
@@ -28,6 +30,14 @@ use crate::pod::instance::worker::Worker;
 const FAILURES_PER_LOOK: u32 = 8;
 /// Polls of an owner that cannot be judged, after which a waiter gives up: some tenths of a second.
 const UNKNOWN_POLLS: u32 = 1000;
+
+/// Nanoseconds for which a waiter stays awake, and for how long it sleeps between two tries then: who has the lock is stopped, or reserves bytes of a slow file
+/// system.
+const AWAKE_NS: u64 = 100_000_000;
+const BETWEEN_TRIES: Duration = Duration::from_millis(1);
+/// Nanoseconds after which the process is told, if it wants to be ([`Pod::tell_of_waits`](crate::pod::Pod::tell_of_waits)), and again after each so many more.
+const UNTOLD_NS: u64 = 1_000_000_000;
+const RETOLD_NS: u64 = 10_000_000_000;
 
 /// A held lock.
 pub struct Held<'w, M: Memory> {
@@ -43,17 +53,17 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         return Err(Error::ReadOnly);
     }
     let mine = worker.identity();
-    // Waiters leave the word alone for longer and longer: the owner that releases it must get through.
-    let back_off = BackOff::new(mine);
-    let (mut waited, mut unknown) = (0u32, Unknown::default());
+    // Those who wait leave the word alone for longer and longer: who releases it must get through.
+    let timeout = BackOff::new(mine);
+    let (mut waited, mut unknown, mut patience) = (0u32, Unknown::default(), Patience::default());
     loop {
         // PAIRS WITH: pod::lock::Held::drop
         let owner = match word.compare_exchange_acquire(mem, 0, mine) {
             Ok(_) => break,
             Err(owner) => owner,
         };
-        waited += 1;
-        back_off.lost(mem);
+        waited = waited.wrapping_add(1).max(1);
+        timeout.lost(mem);
         if waited < FAILURES_PER_LOOK {
             continue;
         }
@@ -77,14 +87,55 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
                 return Ok(Held { word, worker });
             }
         }
-        mem.relax();
+        if waited.is_multiple_of(FAILURES_PER_LOOK) {
+            patience.look(worker, word, owner);
+        }
+        match patience.is_over {
+            true => mem.rest(BETWEEN_TRIES),
+            false => mem.relax(),
+        }
     }
     crash_point(Point::LockTaken);
     Ok(Held { word, worker })
 }
 
-/// An owner that cannot be judged, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever happened to
-/// their host's entry.
+/// How long a waiter has waited, by the clock that people read; where there is none, as in simulation, it stays awake.
+#[derive(Default)]
+struct Patience {
+    began: Option<u64>,
+    /// When the process was told last, counted from then; 0 if it was not.
+    told: u64,
+    is_over: bool,
+}
+
+impl Patience {
+    fn look<M: Memory>(&mut self, worker: &Worker<M>, word: SyncWord, owner: u64) {
+        let now = worker.mem().kernel().now();
+        let waited = now.saturating_sub(*self.began.get_or_insert(now));
+        self.is_over = waited >= AWAKE_NS;
+        let is_due = match self.told {
+            0 => waited >= UNTOLD_NS,
+            told => waited >= told + RETOLD_NS,
+        };
+        if is_due {
+            self.told = waited;
+            worker.pod().tell_wait(name_of(word), owner);
+        }
+    }
+}
+
+/// What people call a lock.
+fn name_of(word: SyncWord) -> &'static str {
+    match word {
+        HEAP_LOCK => "the allocator's lock",
+        DIRECTORY_LOCK => "the lock of the directory of names",
+        TRIM_LOCK => "the lock of who gives memory back",
+        _ => "a group's lock",
+    }
+}
+
+/// An owner of whom nobody can tell whether it lives, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever has
+/// become of the entry of their host.
 #[derive(Default)]
 struct Unknown {
     owner: u64,
@@ -144,21 +195,12 @@ pub fn is_owner_gone<M: Memory>(
     place: u16,
     is_meant: impl FnOnce(u32) -> bool,
 ) -> Result<bool> {
-    let index = u32::from(place);
-    if index == 0 || index > worker.geometry().parameters.workers {
-        return Ok(true);
+    match worker.pod().owner_of(place, is_meant)? {
+        Some((index, state)) => {
+            Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index, state)?)
+        }
+        None => Ok(true),
     }
-    let word = WorkerRecord::new(worker.geometry(), index - 1).state();
-    let state = State::decode(word.load(worker.mem()));
-    let is_damaged = matches!(state.phase, Phase::Damaged | Phase::Joining);
-    if is_damaged && worker.pod().instance_lives(state)? {
-        // It may be the worker that is meant.
-        return Err(Error::corrupt("the state of a worker", word.offset()));
-    }
-    if !is_meant(state.generation) || state.phase != Phase::Alive {
-        return Ok(true);
-    }
-    Ok(mutant::is(Mutant::LockFromTheLiving) || !worker.pod().worker_lives(index - 1, state)?)
 }
 
 /// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is finished. Never

@@ -130,18 +130,9 @@ impl<'m, M: Memory> Transaction<'m, M> {
             self.mem.write_back(first.offset(), 16 * count);
         }
         crash_point(Point::RedoWritten);
-        let is_without = mutant::is(Mutant::CommitWithoutChecksum);
-        let skipped = if is_without { writes.len() } else { 0 };
-        set_commit(
-            self.mem,
-            self.log,
-            count | u64::from(checksum(&writes[skipped..])) << 32,
-        );
+        set_commit(self.mem, self.log, commit_word(&writes));
         crash_point(Point::RedoCommitted);
-        if mutant::is(Mutant::ClearedEarly) {
-            set_commit(self.mem, self.log, 0);
-        }
-        apply(self.mem, &writes);
+        apply_committed(self.mem, self.log, &writes);
         crash_point(Point::RedoApplied);
         set_commit(self.mem, self.log, 0);
         crash_point(Point::RedoCleared);
@@ -153,6 +144,23 @@ fn set_commit<M: Memory>(mem: &M, log: WorkerRecord, value: u64) {
     log.redo_commit().set(mem, value);
     mem.write_back(log.redo_commit().offset(), 8);
     mem.fence();
+}
+
+/// The word that makes a log of these writes count.
+fn commit_word(writes: &[(u64, u64)]) -> u64 {
+    let sum = match mutant::is(Mutant::CommitWithoutChecksum) {
+        true => checksum(&[]),
+        false => checksum(writes),
+    };
+    writes.len() as u64 | u64::from(sum) << 32
+}
+
+/// Applies the writes of a log that counts until they are applied.
+fn apply_committed<M: Memory>(mem: &M, log: WorkerRecord, writes: &[(u64, u64)]) {
+    if mutant::is(Mutant::ClearedEarly) {
+        set_commit(mem, log, 0);
+    }
+    apply(mem, writes);
 }
 
 fn apply<M: Memory>(mem: &M, writes: &[(u64, u64)]) {
@@ -179,13 +187,12 @@ fn checksum(writes: &[(u64, u64)]) -> u32 {
     })
 }
 
-/// Finishes what a dead holder of the lock had committed; the caller has taken the lock over. `limit` is the end of
-/// what may be written: a log that points elsewhere is damaged, and is dropped.
-pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
+/// What a log says is committed, and whether that is whole; `None` if it says nothing.
+fn committed<M: Memory>(mem: &M, log: WorkerRecord) -> Option<(Vec<(u64, u64)>, bool)> {
     let commit = log.redo_commit().peek(mem);
     let count = commit & 0xffff_ffff;
     if count == 0 {
-        return false;
+        return None;
     }
     let count = count.min(REDO_ENTRIES);
     let mut writes = Vec::new();
@@ -195,7 +202,21 @@ pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
     }
     writes.truncate(count as usize);
     // A commit word that reached memory without all of its entries is no commit.
-    let whole = u64::from(checksum(&writes)) == commit >> 32 || mutant::is(Mutant::ChecksumIgnored);
+    let is_whole = u64::from(checksum(&writes)) == commit >> 32 || mutant::is(Mutant::ChecksumIgnored);
+    Some((writes, is_whole))
+}
+
+/// Whether a log says that something was committed, of which perhaps not all is applied.
+pub fn is_committed<M: Memory>(mem: &M, log: WorkerRecord) -> bool {
+    committed(mem, log).is_some_and(|(_, is_whole)| is_whole)
+}
+
+/// Finishes what a dead holder of the lock had committed; the caller has taken the lock over. `limit` is the end of
+/// what may be written: a log that points elsewhere is damaged, and is dropped.
+pub fn replay<M: Memory>(mem: &M, log: WorkerRecord, limit: u64) -> bool {
+    let Some((writes, whole)) = committed(mem, log) else {
+        return false;
+    };
     if !whole || writes.iter().any(|(at, _)| *at & 6 != 0 || *at >= limit) {
         set_commit(mem, log, 0);
         return false;

@@ -19,7 +19,7 @@ use super::collect::parts;
 use super::retire::{self, may_be_extent, says_gone};
 use super::takeover::Quiet;
 use crate::error::Result;
-use crate::memory::{LINE, Memory};
+use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::classes::{place_of, renew_classes};
 use crate::pod::format::chunk::{CHUNK_BYTES, Position, entry};
@@ -248,12 +248,7 @@ impl FlushServer {
         self.idle = if is_new { 0 } else { self.idle.saturating_add(1) };
         if round != self.round {
             let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
-            if mutant::is(Mutant::AcknowledgedEarly) {
-                flushed.store(mem, round);
-            }
-            for index in 0..worker.pod().workers_high() {
-                self.serve(worker, index);
-            }
+            self.serve_all(worker, flushed, round);
             // PAIRS WITH: pod::reclaim::flush::is_complete
             flushed.store(mem, round);
             self.round = round;
@@ -262,6 +257,16 @@ impl FlushServer {
         withdraw_idle(worker, &pins);
         // A damaged pool is reported to the threads that use it.
         let _ = self.quiet.take_over(worker, &pins, ticks);
+    }
+
+    /// Serves what all workers have requested. The round is acknowledged after that.
+    fn serve_all<M: Memory>(&mut self, worker: &Worker<M>, flushed: SyncWord, round: u64) {
+        if mutant::is(Mutant::AcknowledgedEarly) {
+            flushed.store(worker.mem(), round);
+        }
+        for index in 0..worker.pod().workers_high() {
+            self.serve(worker, index);
+        }
     }
 
     fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) {

@@ -1,6 +1,7 @@
 //! Reads of the whole pool: its figures, and `fsck`. Both take longer than an epoch may last, so they go on when it moves, and report that.
 
-use super::super::audit::{FsckReport, Passes, audit};
+use super::super::audit::FsckReport;
+use super::super::passes::{Passes, pass};
 use super::super::stat::{Stat, stat};
 use super::{Manner, Reader};
 use crate::error::{Error, Result};
@@ -57,14 +58,16 @@ impl<M: Memory> Reader<M> {
         let (mut passes, mut failed) = (Passes::default(), 0);
         loop {
             let (looked, snapshot) = self.attempt(Manner::Whole, |worker| {
-                Ok::<_, Error>((audit(worker, true, false)?, processes(worker)))
+                Ok::<_, Error>((pass(worker, false)?, processes(worker)))
             })?;
             let is_uncertain = !snapshot.holds();
-            if snapshot.is_exhausted() {
+            // What others change may have no end either, for once.
+            if snapshot.is_exhausted() && (!snapshot.has_moved() || failed == PASSES_MAX) {
                 return Err(self.endless());
             }
             match looked {
-                Ok((report, (living, dead))) => {
+                Ok(_) if snapshot.is_exhausted() => failed += 1,
+                Ok(((report, is_alone), (living, dead))) => {
                     let mut report = FsckReport {
                         other_processes: living,
                         unrecovered_processes: dead,
@@ -72,7 +75,7 @@ impl<M: Memory> Reader<M> {
                         snapshot: true,
                         ..report
                     };
-                    if living == 0 || passes.are_enough(&mut report) {
+                    if passes.are_enough(&mut report, is_alone) {
                         return Ok(report);
                     }
                 }

@@ -1,0 +1,182 @@
+//! Who repairs a pool has it alone.
+//!
+//! What repair frees is what nothing refers to, and that is so only if nobody can make something that refers to it between a look and the free. So the
+//! repairer writes its identity into a word of the superblock ([`REPAIRER`]), and counts then who else is there; who joins, or attaches a worker, makes its
+//! entry alive first and looks at that word then. Both by exchanges that are complete before what follows them is read: of two that come at a time one
+//! sees the other at least. Who sees a repairer that lives is refused; a repairer that sees anybody withdraws.
+//!
+//! | step | who | a crash after it leaves |
+//! |---|---|---|
+//! | 1. [`REPAIRER`] = identity, from 0 or from a dead one's | the repairer | `repair.named`: the identity of a dead worker, which counts for nothing |
+//! | 2. [`REPAIRER_MACHINE`] = its machine | the same | the same |
+//! | 3. no other process has an entry, no thread of this one a place, no host is up; else 5 | the same | `repair.alone`: the same |
+//! | 4. repairs | the same | what each change leaves, of which each is complete or not begun; the same |
+//! | 5. [`REPAIRER`] = 0 | the same, or who recovers it | `repair.done`, before it: the same |
+//!
+//! **Who lives** is asked as of any owner of a lock; a repairer that is stopped lives. It is of host 0, as every other host has an agent, which is a
+//! process. Processes of a pod cannot judge those of host 0 ([`hosts`](crate::pod::hosts)) but on its own machine: hence the second word. Else it counts as
+//! living until it is recovered there.
+//!
+//! **Readers without a place** change nothing, and look at no such word.
+
+use super::crash::{Point, crash_point};
+use super::process::Pod;
+use super::worker::Worker;
+use crate::causes::Setting;
+use crate::error::{Error, Result};
+use crate::memory::{Liveness, Memory};
+use crate::mutant::{self, Mutant};
+use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::host;
+use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
+use crate::pod::format::superblock::{REPAIRER, REPAIRER_MACHINE};
+
+/// The right to repair: nobody else has the pool open, nor will as long as this lasts.
+pub struct Repairing<'w, M: Memory> {
+    worker: &'w Worker<M>,
+}
+
+fn refused(why: &'static str) -> Error {
+    Error::Option {
+        option: Setting::Repair,
+        value: "used now".to_owned(),
+        why,
+    }
+}
+
+/// Has this worker be the one who repairs the pool. Refused while anybody else is there: other processes, threads of this one with a place, or who
+/// repairs already.
+pub fn begin<M: Memory>(worker: &Worker<M>) -> Result<Repairing<'_, M>> {
+    let (pod, mem) = (worker.pod(), worker.mem());
+    if mutant::is(Mutant::RepairUncounted) {
+        is_alone(worker)?;
+    }
+    loop {
+        pod.refuse_beside_repair()?;
+        let found = REPAIRER.load(mem);
+        // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
+        if found == worker.identity() || REPAIRER.compare_exchange(mem, found, worker.identity()).is_ok() {
+            break;
+        }
+    }
+    let repairing = Repairing { worker };
+    crash_point(Point::RepairNamed);
+    // Who finds the last one's here meanwhile was there before this one counts.
+    // PAIRS WITH: pod::instance::repair::is_elsewhere
+    REPAIRER_MACHINE.swap(mem, pod.identity().name.machine);
+    if !mutant::is(Mutant::RepairUncounted) {
+        is_alone(worker)?;
+    }
+    crash_point(Point::RepairAlone);
+    Ok(repairing)
+}
+
+/// Fails if anybody else is there.
+fn is_alone<M: Memory>(worker: &Worker<M>) -> Result<()> {
+    let pod = worker.pod();
+    let is_other = |&(index, entry): &(u32, State)| entry.phase != Phase::Free && index != pod.index();
+    // PAIRS WITH: pod::instance::join::claim_entry, pod::instance::join::claim_place
+    if pod.entries().any(|entry| is_other(&entry)) {
+        return Err(refused("other processes have the pool open; end them first"));
+    }
+    if !pod.other_threads(worker).is_empty() {
+        return Err(refused(
+            "other threads of this process use the pool; end them first",
+        ));
+    }
+    if !host::up(pod.mem(), pod.geometry())?.is_empty() {
+        return Err(refused("a host of the pool's pod is up; end its agent first"));
+    }
+    Ok(())
+}
+
+impl<M: Memory> Drop for Repairing<'_, M> {
+    fn drop(&mut self) {
+        crash_point(Point::RepairDone);
+        // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
+        let _ = REPAIRER.compare_exchange(self.worker.mem(), self.worker.identity(), 0);
+    }
+}
+
+impl<M: Memory> Pod<M> {
+    /// The places that threads of this process have, but for a worker's own and that of the background thread, which changes nothing that anybody accounts
+    /// for while it is [held still](Pod::hold_still).
+    pub fn other_threads(&self, worker: &Worker<M>) -> Vec<u32> {
+        let background = (self.background_identity() as u32).checked_sub(1);
+        // PAIRS WITH: pod::commit::attach::attach_at
+        let attached = self.attached_workers().into_iter();
+        attached
+            .filter(|&(index, state)| {
+                index + 1 != u32::from(worker.me()) && Some(index) != background && self.is_own(state)
+            })
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Fails while somebody repairs the pool who lives, or may. Asked by who has just become visible: by its entry, or its place. One sync load if nobody
+    /// does.
+    pub(in crate::pod) fn refuse_beside_repair(&self) -> Result<()> {
+        // PAIRS WITH: pod::instance::repair::begin, pod::instance::repair::Repairing::drop, pod::commit::recovery::release_locks
+        let identity = REPAIRER.load(&self.mem);
+        if identity == 0 || mutant::is(Mutant::RepairUnasked) {
+            return Ok(());
+        }
+        let generation = (identity >> 32) as u32;
+        let Some((index, state)) = self.owner_of(identity as u16, |found| found == generation)? else {
+            return Ok(());
+        };
+        let is_elsewhere = self.is_in_pod()
+            && is_hostless(&self.mem, &self.geometry, state)
+            && is_elsewhere(&self.mem, self.identity.name.machine);
+        if !is_elsewhere && !self.worker_lives(index, state)? {
+            return Ok(());
+        }
+        Err(repairing(&self.mem, &self.geometry, state, is_elsewhere))
+    }
+}
+
+/// The same, before a host goes up: it would be up without an agent. Who repairs counts as living unless this machine's kernel says otherwise.
+pub(in crate::pod) fn refuse_host<M: Memory>(
+    mem: &M,
+    geometry: &Geometry,
+    machine: u64,
+    liveness: &dyn Liveness,
+) -> Result<()> {
+    // PAIRS WITH: pod::instance::repair::begin, pod::instance::repair::Repairing::drop, pod::commit::recovery::release_locks
+    let identity = REPAIRER.load(mem);
+    let place = u32::from(identity as u16);
+    if place == 0 || place > geometry.parameters.workers {
+        return Ok(());
+    }
+    let state = State::decode(WorkerRecord::new(geometry, place - 1).state().load(mem));
+    let is_meant = state.phase == Phase::Alive && state.generation == (identity >> 32) as u32;
+    if !is_meant || state.process >= geometry.parameters.processes {
+        return Ok(());
+    }
+    let is_elsewhere = is_elsewhere(mem, machine);
+    match is_elsewhere || liveness.is_locked(state.process)? {
+        true => Err(repairing(mem, geometry, state, is_elsewhere)),
+        false => Ok(()),
+    }
+}
+
+/// Whether the process of a worker is of no host of a pod.
+fn is_hostless<M: Memory>(mem: &M, geometry: &Geometry, worker: State) -> bool {
+    worker.process < geometry.parameters.processes
+        && State::decode(ProcessRecord::new(geometry, worker.process).state().load(mem)).process == ALONE
+}
+
+/// Whether who repairs is on another machine than this, or on another start of this one, or nobody knows.
+fn is_elsewhere<M: Memory>(mem: &M, machine: u64) -> bool {
+    // PAIRS WITH: pod::instance::repair::begin
+    machine == 0 || REPAIRER_MACHINE.load(mem) != machine
+}
+
+fn repairing<M: Memory>(mem: &M, geometry: &Geometry, worker: State, is_elsewhere: bool) -> Error {
+    let is_place = worker.process < geometry.parameters.processes;
+    let pid = is_place.then(|| ProcessRecord::new(geometry, worker.process).pid().peek(mem));
+    Error::Repairing {
+        pid: pid.unwrap_or(0),
+        is_elsewhere,
+    }
+}

@@ -1,0 +1,172 @@
+//! `fsck` of a pool that others may be writing to: what one pass finds wrong may be what they do, so there are several, and something is certain only if
+//! two in a row have found the same, while nobody was seen to write.
+//!
+//! **Alone.** What counts depend on is asked only while nobody else is there: no other process, and no other thread of this one, neither before the pass nor
+//! after it, nor one that has come and gone between: entries have generations. To repair is to be alone for certain ([`repair`]).
+//!
+//! **Stopped.** Who is stopped in the middle of something is not seen to write, and two passes find the same. So what the protocols allow for as long as somebody
+//! is in the middle of something is no problem to the audit; and while the allocator's lock is held, or a redo log is committed, nothing is certain.
+
+use std::rc::Rc;
+
+use super::audit::{FsckReport, audit};
+use super::pool::Pool;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::pod::Worker;
+use crate::pod::format::class::CLASSES;
+use crate::pod::format::record::{Phase, State, WorkerRecord};
+use crate::pod::format::superblock::{COMMITTED, EPOCH, HEAP_LOCK, HOLES};
+use crate::pod::instance::repair;
+use crate::pod::lock::{self, redo};
+use crate::pod::reclaim::collect;
+
+/// Passes of `fsck` over a pool that others have open, at most.
+const PASSES_MAX: u32 = 5;
+
+impl<M: Memory> Pool<M> {
+    /// Checks the pool. With `repair`, gives damaged names new ones, clears damaged words of records that nobody has, and frees what is
+    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Only while no other process
+    /// has the pool open, and no other thread of this one uses it; until it is done nobody can open the pool, nor use it in another thread:
+    /// that is [`Error::Repairing`].
+    ///
+    /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up
+    /// to five times, until nothing is wrong or two passes in a row, during which nobody is seen to write, find the same; else the report says that it is
+    /// [uncertain](FsckReport::is_uncertain). What counts depend on, as a map's length, is asked only while nobody else is there.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and cannot have the pool alone, [`Error::Repairing`](crate::Error::Repairing).
+    pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
+        let worker = self.worker()?;
+        worker.pod().forget_failures();
+        let _alone = repair.then(|| repair::begin(&worker)).transpose()?;
+        collect::collect_all(&worker)?;
+        let mut passes = Passes::default();
+        loop {
+            let (mut report, is_alone) = pass(&worker, repair)?;
+            if passes.are_enough(&mut report, is_alone) {
+                return Ok(report);
+            }
+        }
+    }
+}
+
+/// Looks at a pool that others write to. Of what they write not all shows in [`written`]: an object may be put, retired and taken again in between.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    /// How many there were.
+    count: u32,
+    /// What the last one found wrong.
+    last: Option<(Vec<String>, Vec<u64>, u64)>,
+}
+
+impl Passes {
+    /// Whether another pass would find no more. What no two passes in a row have found is uncertain, unless nobody else was there.
+    pub(super) fn are_enough(&mut self, report: &mut FsckReport, is_alone: bool) -> bool {
+        self.count += 1;
+        let found = (
+            report.problems.clone(),
+            report.leaked.clone(),
+            report.leaked_bytes,
+        );
+        let is_same = is_alone || self.last.replace(found.clone()) == Some(found);
+        let is_certain = is_same && !report.is_uncertain;
+        report.is_uncertain |= !is_same && !report.is_clean();
+        report.is_clean() || is_certain || self.count == PASSES_MAX
+    }
+}
+
+/// Who else has the pool open, or died in it: the states of their entries. A place that changes hands has another generation.
+#[derive(PartialEq, Eq)]
+struct Company {
+    processes: Vec<(u32, State)>,
+    threads: Vec<(u32, State)>,
+}
+
+impl Company {
+    fn of<M: Memory>(worker: &Worker<M>) -> Self {
+        let pod = worker.pod();
+        let others = pod.other_threads(worker);
+        let threads = pod.attached_workers().into_iter();
+        Self {
+            // Those that are free, too: somebody may come and go between.
+            processes: pod.entries().filter(|&(index, _)| index != pod.index()).collect(),
+            threads: threads.filter(|(index, _)| others.contains(index)).collect(),
+        }
+    }
+
+    /// How many processes there are.
+    fn others(&self) -> u32 {
+        let is_taken = |(_, entry): &&(u32, State)| entry.phase != Phase::Free;
+        self.processes.iter().filter(is_taken).count() as u32
+    }
+}
+
+/// Looks at the pool once; the report, and whether nobody else was there at any time.
+pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<(FsckReport, bool)> {
+    if repair {
+        // Who comes meanwhile shows for a moment, and is refused.
+        let mut report = audit(worker, true, true)?;
+        report.is_uncertain = false;
+        return Ok((report, true));
+    }
+    let before = Company::of(worker);
+    let is_alone = before.others() == 0 && before.threads.is_empty();
+    let mut report = audit(worker, is_alone, false)?;
+    let after = Company::of(worker);
+    report.other_processes = after.others();
+    let is_as_before = after == before;
+    // Who came meanwhile was not reckoned with.
+    report.is_uncertain |= is_alone && !is_as_before;
+    Ok((report, is_alone && is_as_before))
+}
+
+/// What changes in the records of other workers while they write: what they have reserved, retired, and named, and what they did last: which slot, what it
+/// was to hold, the count. All of that may be again what it was once what they have retired is free, for which the epoch moves on.
+pub(super) fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
+    let mem = worker.mem();
+    let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
+    let others = records.filter(|record| *record != worker.record());
+    others
+        .flat_map(|record| {
+            let reserves = (0..CLASSES).map(move |class| record.reserve(class));
+            // An object of a magazine is in no reserve: of who puts one that is new in a map these alone tell.
+            let operation = [
+                record.operation(),
+                record.slot(),
+                record.expected(),
+                record.counter(),
+                record.count(),
+                record.new_object(),
+                record.old_object(),
+            ];
+            let named = [
+                record.head(),
+                record.freeing(),
+                record.freeing_which(),
+                record.tail(),
+                record.spare(),
+                record.retiring(),
+                record.root(),
+                record.root_level(),
+                record.aux_object(),
+            ];
+            let further = record.secondaries().into_iter().chain(record.old_secondaries());
+            operation.into_iter().chain(named).chain(further).chain(reserves)
+        })
+        .map(|word| word.peek(mem))
+        .chain([EPOCH, COMMITTED, HOLES].map(|word| word.load(mem)))
+        .collect()
+}
+
+/// Whether somebody else is changing what the allocator's lock guards, or has died at it: by the lock, and by redo logs, of which who is stopped may have
+/// applied a part.
+pub(super) fn is_changing<M: Memory>(worker: &Worker<M>) -> bool {
+    let mem = worker.mem();
+    let owner = HEAP_LOCK.load(mem);
+    // A word that names nobody is damaged, and keeps nobody.
+    let is_held =
+        owner != 0 && owner != worker.identity() && matches!(lock::is_gone(worker, owner), Ok(false));
+    let mut records =
+        (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
+    is_held || records.any(|record| redo::is_committed(mem, record))
+}
