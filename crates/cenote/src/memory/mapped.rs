@@ -26,14 +26,16 @@ struct Listed {
 }
 
 impl Listed {
-    const FREE: Self = Self {
-        base: AtomicUsize::new(0),
-        len: AtomicUsize::new(0),
-        descriptor: AtomicI32::new(-1),
-    };
+    const fn free() -> Self {
+        Self {
+            base: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            descriptor: AtomicI32::new(-1),
+        }
+    }
 }
 
-static LIST: [Listed; ENTRIES] = [const { Listed::FREE }; ENTRIES];
+static LIST: [Listed; ENTRIES] = [const { Listed::free() }; ENTRIES];
 
 /// A pool's place in the list, which it leaves when this is dropped.
 #[derive(Debug)]
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_full_list_is_an_error_until_an_entry_is_free() {
-        let list = [Listed::FREE, Listed::FREE];
+        let list = [Listed::free(), Listed::free()];
         assert_eq!([claim(&list, 4096).unwrap(), claim(&list, 8192).unwrap()], [0, 1]);
         let refused = claim(&list, 12288).unwrap_err();
         assert_eq!(

@@ -33,6 +33,8 @@ impl<M: Memory> Pool<M> {
     /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up
     /// to five times, until nothing is wrong or two passes in a row, during which nobody is seen to write, find the same; else the report says that it is
     /// [uncertain](FsckReport::is_uncertain). What counts depend on, as a map's length, is asked only while nobody else is there.
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and cannot have the pool alone, [`Error::Repairing`](crate::Error::Repairing).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
         worker.pod().forget_failures();
