@@ -81,7 +81,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         let client = world.processes[process as usize].client.clone()?;
         let thread = world.current as usize;
         world.threads[thread].exchanging = Some(at);
-        // SAFETY: the caller's promise.
+        // SAFETY: a sync word, as the caller of the accessor promised; simulated memory checks each access.
         let answer = unsafe { client.execute(&self.direct(), at, wish, || ()) };
         self.world().threads[thread].exchanging = None;
         answer
@@ -229,7 +229,7 @@ impl World {
     }
 }
 
-// SAFETY: the world checks each offset and outlives its threads; the bytes that it lends are kept until the world ends.
+// SAFETY: the world checks each access and outlives its threads, of which one runs at a time.
 unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
     const COHERENT: bool = COHERENT;
     const NAME: &'static str = "simulated";
