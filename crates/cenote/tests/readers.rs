@@ -511,7 +511,7 @@ fn damage_under_a_reader_ends_in_errors() {
 fn a_value_is_copied_as_it_is_read() {
     fn check<M: Mapped>() {
         let folder = folder();
-        let pool: Pool<M> = Pool::create(&folder.path().join("pool"), &options()).unwrap();
+        let pool: Pool<M> = Pool::create(folder.path().join("pool"), &options()).unwrap();
         let map: Map<M> = pool.map("map").unwrap();
         let pairs: Vec<_> = (0..400)
             .map(|n| (key(n), value(&key(n), n, n as usize % 40)))

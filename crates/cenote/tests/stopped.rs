@@ -1,5 +1,7 @@
 //! `fsck` beside a process that is stopped in the middle of something: that is no damage, and no leak.
 
+#![allow(clippy::disallowed_types)] // a number of the test's own, no word of a pool
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
