@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// changes after it was checked would lead out of the pool.
 #[inline(always)]
 pub fn read_once(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes[at..at + 8].as_ptr().cast_mut();
+    let word = bytes[at..at + 8].as_ptr();
     if word.cast::<u64>().is_aligned() {
-        // SAFETY: eight bytes that can be read, as was just checked, aligned, and only loaded.
-        return unsafe { AtomicU64::from_ptr(word.cast()) }.load(Ordering::Relaxed);
+        // SAFETY: eight bytes that can be read, as was just checked, and aligned. One load, as it is volatile.
+        return unsafe { word.cast::<u64>().read_volatile() };
     }
     // Happens only if an offset is damaged.
     // SAFETY: the same for each of the eight bytes.
-    let byte = |n| unsafe { AtomicU8::from_ptr(word.add(n)) }.load(Ordering::Relaxed);
+    let byte = |n| unsafe { word.add(n).read_volatile() };
     u64::from_le_bytes(std::array::from_fn(byte))
 }
 
