@@ -253,7 +253,10 @@ fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_
         if background_work.trims_after.load() != 0 {
             let after = Duration::from_millis(background_work.trims_after.load());
             longest = longest.min(Trimmer::interval(after));
-            let _ = trimmer.tick(worker, after);
+            // Not while a thread of this process accounts for every byte.
+            if let Some(_permission) = worker.pod().may_reclaim() {
+                let _ = trimmer.tick(worker, after);
+            }
         }
         background_work.wake(worker);
         if worker.pod().is_closing() {

@@ -11,12 +11,12 @@ use crate::pod::alloc::slab::check_fits;
 use crate::pod::format::record::{State, WorkerRecord};
 use crate::pod::lock;
 
-/// So often one looks at a group that others change, or hold: at first close together, then asleep between.
-const LOOKS: u32 = 1_200;
-const QUICK_LOOKS: u32 = 200;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// Attempts to read a group that others change or hold: at first one after the other, then with sleeps between.
+const ATTEMPTS: u32 = 1_200;
+const QUICK_ATTEMPTS: u32 = 200;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
-/// What became of a look at a group.
+/// The outcome of an audit of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audited {
     /// It is sound.
@@ -38,30 +38,33 @@ pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Audited> {
     let words =
         || [layout.lock(), layout.commit(), layout.counted(), layout.high()].map(|word| word.load(mem));
     let mut owner = 0;
-    for look in 0..LOOKS {
+    for attempt in 0..ATTEMPTS {
         let before = words();
         owner = before[0];
         let is_left = match owner {
             0 => before[1] != 0,
             _ => lock::is_gone(worker, owner)?,
         };
-        if is_left && !worker.pod().is_reader() {
-            let _held = group.enter(worker)?;
+        check_lock(&group, worker, owner)?;
+        if is_left
+            && !worker.pod().is_reader()
+            && let Some(held) = lock::try_acquire(worker, layout.lock())?
+        {
+            let _held = group.entered(worker, held)?;
             return check(&group, worker).map(|()| Audited::Sound);
         }
-        check_lock(&group, worker, owner)?;
         if owner == 0 {
             let found = group.committed(worker).and_then(|_| check(&group, worker));
             if words() == before {
                 return found.map(|()| Audited::Sound);
             }
-        } else if is_left {
+        } else if is_left && worker.pod().is_reader() {
             // Nobody who reads changes that.
             break;
         }
-        match look < QUICK_LOOKS {
+        match attempt < QUICK_ATTEMPTS {
             true => mem.pause(),
-            false => mem.rest(BETWEEN_LOOKS),
+            false => mem.rest(BETWEEN_ATTEMPTS),
         }
     }
     Ok(match owner {

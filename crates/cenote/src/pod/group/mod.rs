@@ -199,7 +199,11 @@ impl Group {
 
     /// Takes the lock, and finishes what its last holder left.
     fn enter<'w, M: Memory>(&self, worker: &'w Worker<M>) -> Result<Held<'w, M>> {
-        let held = lock::acquire(worker, self.layout.lock())?;
+        self.entered(worker, lock::acquire(worker, self.layout.lock())?)
+    }
+
+    /// Finishes what a dead holder left, by who has the lock.
+    fn entered<'w, M: Memory>(&self, worker: &'w Worker<M>, held: Held<'w, M>) -> Result<Held<'w, M>> {
         crash_point(Point::GroupLocked);
         if mutant::is(Mutant::GroupNotReplayed) {
             self.layout.commit().store(worker.mem(), 0);

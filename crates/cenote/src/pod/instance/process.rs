@@ -227,7 +227,7 @@ impl<M: Memory> Pod<M> {
 
     /// The permission to change, in the background, retired objects of lists other than the caller's own. `None` if another thread has it: one that
     /// accounts for every byte.
-    pub(in crate::pod) fn may_reclaim(&self) -> Option<Reclaiming<'_, M>> {
+    pub(crate) fn may_reclaim(&self) -> Option<Reclaiming<'_, M>> {
         // PAIRS WITH: pod::instance::process::Reclaiming::drop
         let is_ours = self.reclaiming.exchange(0, 1);
         is_ours.then(|| Reclaiming { pod: self })

@@ -52,10 +52,11 @@ pub fn begin<M: Memory>(worker: &Worker<M>) -> Result<Repairing<'_, M>> {
         is_alone(worker)?;
     }
     loop {
-        pod.refuse_beside_repair()?;
+        // The word that is judged is the word that is replaced: a living repairer loses it to nobody.
         let found = REPAIRER.load(mem);
+        pod.refuse_repairer(found)?;
         // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
-        if found == worker.identity() || REPAIRER.compare_exchange(mem, found, worker.identity()).is_ok() {
+        if REPAIRER.compare_exchange(mem, found, worker.identity()).is_ok() {
             break;
         }
     }
@@ -92,6 +93,9 @@ fn is_alone<M: Memory>(worker: &Worker<M>) -> Result<()> {
 
 impl<M: Memory> Drop for Repairing<'_, M> {
     fn drop(&mut self) {
+        if self.worker.is_forked() {
+            return;
+        }
         crash_point(Point::RepairDone);
         // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
         let _ = REPAIRER.compare_exchange(self.worker.mem(), self.worker.identity(), 0);
@@ -102,12 +106,15 @@ impl<M: Memory> Pod<M> {
     /// The places that threads of this process have, but for a worker's own and that of the background thread, which changes nothing that anybody accounts
     /// for while it is [held still](Pod::hold_still).
     pub fn other_threads(&self, worker: &Worker<M>) -> Vec<u32> {
-        let background = (self.background_identity() as u32).checked_sub(1);
+        let background = self.background_identity();
+        let identity = |index: u32, state: State| u64::from(index + 1) | u64::from(state.generation) << 32;
         // PAIRS WITH: pod::commit::attach::attach_at
         let attached = self.attached_workers().into_iter();
         attached
             .filter(|&(index, state)| {
-                index + 1 != u32::from(worker.me()) && Some(index) != background && self.is_own(state)
+                index + 1 != u32::from(worker.me())
+                    && identity(index, state) != background
+                    && self.is_own(state)
             })
             .map(|(index, _)| index)
             .collect()
@@ -118,7 +125,15 @@ impl<M: Memory> Pod<M> {
     pub(in crate::pod) fn refuse_beside_repair(&self) -> Result<()> {
         // PAIRS WITH: pod::instance::repair::begin, pod::instance::repair::Repairing::drop, pod::commit::recovery::release_locks
         let identity = REPAIRER.load(&self.mem);
-        if identity == 0 || mutant::is(Mutant::RepairUnasked) {
+        if mutant::is(Mutant::RepairUnasked) {
+            return Ok(());
+        }
+        self.refuse_repairer(identity)
+    }
+
+    /// Fails if this is the identity of a worker that lives, or may.
+    fn refuse_repairer(&self, identity: u64) -> Result<()> {
+        if identity == 0 {
             return Ok(());
         }
         let generation = (identity >> 32) as u32;

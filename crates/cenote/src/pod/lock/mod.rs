@@ -27,8 +27,8 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 
 /// Failures after which a waiter yields its processor, and between two polls of the owner.
-const FAILURES_PER_LOOK: u32 = 8;
-/// Polls of an owner that cannot be judged, after which a waiter gives up: some tenths of a second.
+const FAILURES_PER_POLL: u32 = 8;
+/// Polls of an owner that cannot be judged, after which a waiter gives up: about a second.
 const UNKNOWN_POLLS: u32 = 1000;
 
 /// Nanoseconds for which a waiter stays awake, and for how long it sleeps between two tries then: who has the lock is stopped, or reserves bytes of a slow file
@@ -36,8 +36,8 @@ const UNKNOWN_POLLS: u32 = 1000;
 const AWAKE_NS: u64 = 100_000_000;
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 /// Nanoseconds after which the process is told, if it wants to be ([`Pod::tell_of_waits`](crate::pod::Pod::tell_of_waits)), and again after each so many more.
-const UNTOLD_NS: u64 = 1_000_000_000;
-const RETOLD_NS: u64 = 10_000_000_000;
+const REPORT_AFTER_NS: u64 = 1_000_000_000;
+const REPORT_AGAIN_NS: u64 = 10_000_000_000;
 
 /// A held lock.
 pub struct Held<'w, M: Memory> {
@@ -54,8 +54,8 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
     }
     let mine = worker.identity();
     // Those who wait leave the word alone for longer and longer: who releases it must get through.
-    let timeout = BackOff::new(mine);
-    let (mut waited, mut unknown, mut patience) = (0u32, Unknown::default(), Patience::default());
+    let back_off = BackOff::new(mine);
+    let (mut waited, mut unknown, mut clock) = (0u32, Unknown::default(), WaitClock::default());
     loop {
         // PAIRS WITH: pod::lock::Held::drop
         let owner = match word.compare_exchange_acquire(mem, 0, mine) {
@@ -63,8 +63,8 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
             Err(owner) => owner,
         };
         waited = waited.wrapping_add(1).max(1);
-        timeout.lost(mem);
-        if waited < FAILURES_PER_LOOK {
+        back_off.lost(mem);
+        if waited < FAILURES_PER_POLL {
             continue;
         }
         // No worker takes it twice, and no other one writes this: the worker would wait for itself.
@@ -74,7 +74,9 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
                 word.offset(),
             ));
         }
-        if waited.is_multiple_of(FAILURES_PER_LOOK) && unknown.is_gone(worker, owner)? {
+        // Who rests between two tries has time to ask each time.
+        let polls = clock.is_over || waited.is_multiple_of(FAILURES_PER_POLL);
+        if polls && unknown.is_gone(worker, owner)? {
             if word == TRIM_LOCK && !mutant::is(Mutant::TakenOverUnapplied) {
                 // What the dead owner had committed under both locks is done before another worker has this one.
                 drop(acquire(worker, HEAP_LOCK)?);
@@ -87,10 +89,10 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
                 return Ok(Held { word, worker });
             }
         }
-        if waited.is_multiple_of(FAILURES_PER_LOOK) {
-            patience.look(worker, word, owner);
+        if polls {
+            clock.check(worker, word, owner);
         }
-        match patience.is_over {
+        match clock.is_over {
             true => mem.rest(BETWEEN_TRIES),
             false => mem.relax(),
         }
@@ -101,24 +103,24 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
 
 /// How long a waiter has waited, by the clock that people read; where there is none, as in simulation, it stays awake.
 #[derive(Default)]
-struct Patience {
+struct WaitClock {
     began: Option<u64>,
-    /// When the process was told last, counted from then; 0 if it was not.
-    told: u64,
+    /// When this was last reported, counted from then; 0 if never.
+    reported: u64,
     is_over: bool,
 }
 
-impl Patience {
-    fn look<M: Memory>(&mut self, worker: &Worker<M>, word: SyncWord, owner: u64) {
+impl WaitClock {
+    fn check<M: Memory>(&mut self, worker: &Worker<M>, word: SyncWord, owner: u64) {
         let now = worker.mem().kernel().now();
         let waited = now.saturating_sub(*self.began.get_or_insert(now));
         self.is_over = waited >= AWAKE_NS;
-        let is_due = match self.told {
-            0 => waited >= UNTOLD_NS,
-            told => waited >= told + RETOLD_NS,
+        let is_due = match self.reported {
+            0 => waited >= REPORT_AFTER_NS,
+            reported => waited >= reported + REPORT_AGAIN_NS,
         };
         if is_due {
-            self.told = waited;
+            self.reported = waited;
             worker.pod().tell_wait(name_of(word), owner);
         }
     }
@@ -172,6 +174,14 @@ pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
     let is_free = owner == 0 || is_gone(worker, owner)?;
     // NO PAIR: claim
     Ok(is_free && word.compare_exchange_acquire(mem, owner, mine).is_ok())
+}
+
+/// Takes the lock if nobody alive has it; never waits.
+pub fn try_acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Option<Held<'_, M>>> {
+    if worker.pod().is_reader() {
+        return Err(Error::ReadOnly);
+    }
+    Ok(hold(worker, word)?.then_some(Held { word, worker }))
 }
 
 /// Gives a lock back that was taken by [`hold`], if this worker has it. The lock only says which worker acts: its earlier stores may be seen
