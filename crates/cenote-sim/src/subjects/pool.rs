@@ -104,9 +104,14 @@ impl<const C: bool> Member<C> {
             let pod = pod.clone();
             context.spawn_counted(&serving, move |agent| {
                 // A worker's thread is the one that attaches it.
-                let worker = match Worker::attach(&pod, true) {
-                    Ok(worker) => worker,
-                    Err(error) => panic!("the background thread: {error}"),
+                let worker = loop {
+                    match Worker::attach(&pod, true) {
+                        Ok(worker) => break worker,
+                        // A repairer keeps it out until it has seen this process, or has ended.
+                        Err(Error::Repairing { .. }) if !pod.is_closing() => agent.wait(),
+                        Err(Error::Repairing { .. }) => return,
+                        Err(error) => panic!("the background thread: {error}"),
+                    }
                 };
                 drop(pod);
                 let mut flush_server = FlushServer::begin(&worker);
