@@ -29,6 +29,7 @@
 mod backing;
 mod barrier;
 mod cells;
+pub(crate) mod checked;
 mod child;
 mod coherent;
 mod counting;

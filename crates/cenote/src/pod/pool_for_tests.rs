@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
+use crate::memory::checked::unpublished;
 use crate::memory::{Liveness, MapError, Mapped, Mapping, Memory};
 use crate::pod::alloc::auxiliary::clear_auxiliary;
 use crate::pod::alloc::growth::commit_initial;
@@ -34,15 +35,7 @@ macro_rules! on_both {
         }
     };
 }
-use crate::memory::Unpublished;
 pub(in crate::pod) use on_both;
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of a pool of this test, which uses it in this way.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Places of the process table.
 pub(in crate::pod) const PROCESSES: u32 = 4;

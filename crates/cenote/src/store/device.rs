@@ -13,16 +13,9 @@ use super::options::Options;
 use super::pool::{HEAD_BYTES, format, io_error, parameters, superblock, superblock_of};
 use crate::causes::{Occupant, Setting};
 use crate::error::{Error, Result};
-use crate::memory::Unpublished;
+use crate::memory::checked::unpublished;
 use crate::memory::{Backing, Device, FileLock, LINE, Liveness, Mapped, Mapping, Memory, Unfit};
 use crate::pod::format::geometry::{FRAME, Geometry, MAX_FRAMES, Parameters};
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a device that is being made a pool, which nobody else has open.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// The number of the creators' lock, which no place of a pool has.
 const CREATION: u32 = u32::MAX;

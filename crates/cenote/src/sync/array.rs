@@ -15,26 +15,13 @@ use super::object::{Form, Object, bytes, write_header};
 use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
 use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
+use crate::memory::checked::{published, unpublished};
 use crate::memory::{LINE, Memory};
-use crate::memory::{Published, Unpublished};
+
 use crate::pod::alloc::slab::check_fits;
 use crate::pod::format::slots::{SLOTS, Slot};
 use crate::pod::names::directory::{self, KIND_LOCKS, Named};
 use crate::pod::{Worker, alloc::heap};
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of an array of locks, which lies in a block of its size, as was checked when it was opened.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of an array of locks, which lies in a block of its size, as was checked when it was opened.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// "CNTLCKS" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLCKS\x01");

@@ -6,14 +6,8 @@
 //! from memory at any moment, which is what recovery needs. This implementation has no recovery: a death stops everybody for ever.
 
 use super::wait::{Timeout, Waiting};
+use crate::memory::checked::sync_word;
 use crate::memory::{LINE, Memory, SyncWord};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of an array of locks, by a number below its count.
-    unsafe { SyncWord::at(at) }
-}
 
 /// No token.
 const NONE: u64 = u64::MAX >> TAG_BITS;

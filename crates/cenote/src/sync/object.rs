@@ -15,34 +15,14 @@
 use super::removal::ready;
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
+use crate::memory::checked::{published, sync_word, unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, Unpublished};
+
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 pub use crate::pod::format::form::Form;
 use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
 use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a lock's object, which lies in a block of its size, as was checked when it was opened.
-    unsafe { SyncWord::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a lock's object, which lies in a block of its size, as was checked when it was opened.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a lock's object, which lies in a block of its size, as was checked when it was opened.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// "LOCK" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTLOCK\x02");

@@ -4,14 +4,8 @@
 //! The caller says where their words are; each needs a line of its own.
 
 use super::wait::{Timeout, Waiting};
+use crate::memory::checked::sync_word;
 use crate::memory::{Memory, SyncWord};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a lock whose offset its maker gives, in a block of its size.
-    unsafe { SyncWord::at(at) }
-}
 
 /// The test-and-test-and-set lock: a word that is 0 or 1.
 #[derive(Clone, Copy, Debug)]

@@ -31,7 +31,7 @@ use super::recovery::recover_end;
 use super::sleep::{death_slot_of, sleep};
 use super::wait::{Next, Waiting};
 use crate::error::{Error, Result};
-use crate::memory::WordLine;
+use crate::memory::checked::word_line;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
@@ -39,13 +39,6 @@ use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::names::rename::COUNT_AT;
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a waiter's slot in a worker's area.
-    unsafe { WordLine::at(at) }
-}
 
 /// Marks the end of a queue whose foremost worker died or panicked, and has had no successor yet.
 pub const DIRTY: u64 = 1 << 63;

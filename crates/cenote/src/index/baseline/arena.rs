@@ -15,32 +15,12 @@ use std::rc::Rc;
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::kind::of_kind;
+use crate::memory::checked::{published, sync_word, unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, Unpublished};
+
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_BASELINE};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the arena, whose length was checked when it was opened.
-    unsafe { SyncWord::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of the arena, whose length was checked when it was opened.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of the arena, whose length was checked when it was opened.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Roots that an arena has.
 pub const ROOTS: u64 = 8;

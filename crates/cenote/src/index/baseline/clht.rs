@@ -28,30 +28,10 @@ use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
+use crate::memory::checked::{sync_word, unpublished, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Unpublished, WordLine};
+
 use crate::pod::{Worker, lock};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a bucket of the arena; the index checks offsets before it follows them.
-    unsafe { SyncWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a bucket of the arena; the index checks offsets before it follows them.
-    unsafe { WordLine::at(at) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a bucket of the arena; the index checks offsets before it follows them.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// "CLHT".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CLHT\0\0\0\0");

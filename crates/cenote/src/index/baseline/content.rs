@@ -9,14 +9,7 @@
 //! On coherent memory dropping and writing back do nothing.
 
 use crate::memory::Memory;
-use crate::memory::OwnedWord;
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a node's content, whose offset the index has checked.
-    unsafe { OwnedWord::at(at) }
-}
+use crate::memory::checked::owned_word;
 
 /// Makes the next reads of some bytes come from memory. Cost: one fence, on incoherent memory.
 #[inline]

@@ -6,7 +6,8 @@
 //! | other | key length (8), value length (8), key, value |
 
 use crate::error::{Error, Result};
-use crate::memory::{Memory, Published, Unpublished, read_once};
+use crate::memory::checked::{published, unpublished};
+use crate::memory::{Memory, read_once};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
@@ -14,20 +15,6 @@ use crate::pod::alloc::slab::check_fits;
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 1 << 16;
 const HEADER: u64 = 16;
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of an object, which lies in a block of its size, as was checked when its slot was read.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of an object that the caller has allocated and nobody else sees yet.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Whether a pair is stored as a small object.
 #[inline]

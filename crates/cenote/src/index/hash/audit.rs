@@ -5,6 +5,7 @@ use super::slot::{Slot, fingerprint};
 use super::{HashMap, next_level, object, share};
 use crate::error::{Error, Result};
 use crate::index::common::pair;
+use crate::memory::checked::sync_word;
 use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
@@ -15,13 +16,6 @@ const GROUPS_A_PIN: u64 = 512;
 /// Walks of a map of which levels go, and levels that a map may have, at most.
 const ATTEMPTS: u32 = 4;
 const LEVELS_MAX: u32 = 64;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a level or share of the map, whose header and level were checked.
-    unsafe { SyncWord::at(at) }
-}
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,21 +10,7 @@ use super::slot::{Slot, fingerprint};
 use crate::error::Result;
 use crate::index::common::value::Bytes;
 use crate::memory::Memory;
-use crate::memory::{SyncWord, WordLine};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a level that was checked when it was read.
-    unsafe { SyncWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a level that was checked when it was read.
-    unsafe { WordLine::at(at) }
-}
+use crate::memory::checked::{sync_word, word_line};
 
 /// Keys in a batch: about as many misses as a core keeps in flight.
 const GROUP: usize = 24;

@@ -28,25 +28,11 @@ use super::probe::{CHAIN_MAX, check_line};
 use super::slot::{Slot, fingerprint};
 use super::{HashMap, object};
 use crate::error::{Error, Result};
-use crate::memory::WordLine;
+use crate::memory::checked::{sync_word, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::{Change, is_removal_over, publish_claimed};
 use crate::pod::format::record::operation;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a level that was checked when it was read.
-    unsafe { SyncWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a level that was checked when it was read.
-    unsafe { WordLine::at(at) }
-}
 
 /// Where a key is to be bound.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -24,31 +24,11 @@
 //! A reference to a level is a word: offset, logarithm of its frames, and a last bit that only root words use.
 
 use crate::error::{Error, Result};
+use crate::memory::checked::{published, sync_word, unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, Unpublished};
+
 use crate::pod::Worker;
 use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a level, which lies in a block of its size, as was checked when it was read.
-    unsafe { SyncWord::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a level, which lies in a block of its size, as was checked when it was read.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a level, which lies in a block of its size, as was checked when it was read.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Slots of a line.
 pub const LINE_SLOTS: u64 = 8;

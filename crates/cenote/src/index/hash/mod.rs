@@ -39,49 +39,15 @@ use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
 use crate::index::common::value::Value;
+use crate::memory::checked::{owned_word, published, sync_word, unpublished, word_line};
 use crate::memory::{Memory, OwnedWord, SyncWord};
-use crate::memory::{Published, Unpublished, WordLine};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_HASH};
 
 pub use crate::index::common::pair::KEY_MAX;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the map's header, or of an object that a slot leads to; both are checked when they are read.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of the map's header, or of an object that a slot leads to; both are checked when they are read.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of the map's header, or of an object that a slot leads to; both are checked when they are read.
-    unsafe { WordLine::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of the map's header, or of an object that a slot leads to; both are checked when they are read.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of the map's header, or of an object that a slot leads to; both are checked when they are read.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Bytes of a map's header before the replicas.
 const HEADER_BYTES: u64 = 128;

@@ -4,15 +4,8 @@ use super::slot::Slot;
 use crate::error::Result;
 use crate::index::common::pair::{self, Pair};
 use crate::memory::Memory;
-use crate::memory::Published;
+use crate::memory::checked::published;
 use crate::pod::Worker;
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of an object, which lies in a block of its size, as was checked when its slot was read.
-    unsafe { Published::at(at, len) }
-}
 
 /// The key of the pair that a slot binds.
 #[inline]

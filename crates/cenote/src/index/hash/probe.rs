@@ -16,30 +16,10 @@ use super::{HashMap, next_level};
 use crate::error::{Error, Result};
 use crate::index::common::pair;
 use crate::index::common::value::Bytes;
+use crate::memory::checked::{published, sync_word, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, WordLine};
+
 use crate::mutant::{self, Mutant};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a level or an object; both are checked when they are read.
-    unsafe { SyncWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a level or an object; both are checked when they are read.
-    unsafe { WordLine::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a level or an object; both are checked when they are read.
-    unsafe { Published::at(at, len) }
-}
 
 /// The result of a search in one level.
 #[derive(Clone, Copy, Debug)]

@@ -31,8 +31,8 @@ use super::probe::{CHAIN_MAX, Probe, check_line};
 use super::slot::Slot;
 use super::{HashMap, next_level, object, share};
 use crate::error::{Error, Result};
-use crate::memory::WordLine;
-use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
+use crate::memory::checked::{owned_word, sync_word, word_line};
+use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::alloc::auxiliary::drain_auxiliary;
@@ -47,27 +47,6 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock;
 use crate::pod::reclaim::retire;
 use crate::pod::reclaim::room::with_room;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a level, a line or a share; all are checked when they are read.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a level, a line or a share; all are checked when they are read.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a level, a line or a share; all are checked when they are read.
-    unsafe { WordLine::at(at) }
-}
 
 /// The tag of extents that hold a level.
 pub const LEVEL_TAG: u8 = 1;

@@ -15,7 +15,7 @@ use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::{Put, Replace, When};
 use crate::index::common::pair::{self, KEY_MAX, word};
-use crate::memory::Unpublished;
+use crate::memory::checked::{sync_word, unpublished};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
@@ -25,19 +25,6 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::Room;
 
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a slot's object or line, which this worker has found or made.
-    unsafe { SyncWord::at(at) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a slot's object or line, which this worker has found or made.
-    unsafe { Unpublished::at(at, len) }
-}
 /// How a write ended.
 enum Outcome {
     Inserted,

@@ -4,17 +4,10 @@ use super::key::head_of;
 use super::page::{INNER_MAX, LEAF_MAX, LINE_ENTRIES, LINE_WORDS, LOWERING, Meta, Page, second_at, stride};
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
-use crate::memory::Unpublished;
+use crate::memory::checked::unpublished;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::class;
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a page that this worker has allocated and not published.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// What a page says besides its entries.
 #[derive(Clone, Copy, Debug)]

@@ -11,22 +11,8 @@ use std::hint::select_unpredictable;
 use super::find::Reached;
 use super::page::{HEADS_AT, INNER_MAX, LINE_WORDS, Meta, stride};
 use super::{FROZEN, OrderedMap};
-use crate::memory::Published;
+use crate::memory::checked::{published, sync_word};
 use crate::memory::{LINE, Memory, SyncWord};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a node or page, whose offset was checked against what is committed.
-    unsafe { SyncWord::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a node or page, whose offset was checked against what is committed.
-    unsafe { Published::at(at, len) }
-}
 
 /// Bytes of the heads of the lines of heads, with the page's first words.
 const FIRST: usize = HEADS_AT;

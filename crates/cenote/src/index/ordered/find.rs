@@ -12,15 +12,9 @@ use super::key::Target;
 use super::page::{LEVEL_MAX, Page};
 use super::{FROZEN, OrderedMap, Unposted};
 use crate::error::{Error, Result};
+use crate::memory::checked::sync_word;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a node, whose offset was checked against what is committed.
-    unsafe { SyncWord::at(at) }
-}
 
 /// Lines of a leaf that are prefetched at once.
 const LEAF_LINES: u64 = 7;

@@ -13,17 +13,11 @@ use super::page::{INNER_MAX, LEVEL_MAX, Page};
 use super::replacement::Replacement;
 use super::{OrderedMap, Unposted};
 use crate::error::{Error, Result};
+use crate::memory::checked::sync_word;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::{alloc::heap, format::class};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a node that this worker has allocated, or found as all are found.
-    unsafe { SyncWord::at(at) }
-}
 
 /// A page of this many bytes counts as full if it has [`LONG_MIN`] entries: its separators are long.
 pub(super) const LONG_BYTES: usize = 16 << 10;

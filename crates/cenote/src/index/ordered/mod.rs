@@ -39,50 +39,15 @@ use crate::error::{Error, Result};
 use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
+use crate::memory::checked::{owned_word, published, sync_word, unpublished, word_line};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::names::directory::{self, KIND_ORDERED};
 
 pub use crate::index::common::pair::KEY_MAX;
-use crate::memory::{Published, Unpublished, WordLine};
+
 pub use page::{INNER_MAX, LEAF_MAX};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
-    unsafe { WordLine::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of the map's header and shares, which lie in a block of their size, as was checked when it was opened.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of the map's header and shares, which lie in a block of their size, as was checked when it was
-    // opened.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Bytes of a map's header before the shares.
 const HEADER_BYTES: u64 = 128;

@@ -23,16 +23,9 @@ use std::hint::select_unpredictable;
 use super::key::{Target, compare, head_of};
 use crate::error::{Error, Result};
 use crate::index::common::pair::{self, Pair};
-use crate::memory::Published;
+use crate::memory::checked::published;
 use crate::memory::{LINE, Memory, read_once};
 use crate::pod::Worker;
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a page, whose offset and length are checked against what is committed.
-    unsafe { Published::at(at, len) }
-}
 
 /// The most entries of a leaf.
 pub const LEAF_MAX: usize = 28;

@@ -17,16 +17,9 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::memory::SyncWord;
+use crate::memory::checked::sync_word;
 use crate::pod::format::geometry::Geometry;
 use crate::pod::lock::redo::Transaction;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the block table, by a frame that was checked.
-    unsafe { SyncWord::at(at) }
-}
 
 /// The tree of one pool.
 #[derive(Clone, Copy)]

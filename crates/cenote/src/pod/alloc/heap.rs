@@ -27,7 +27,8 @@ use super::slab::{
     Cell, Location, cell_words, cells_of, free_lanes, initialise_cells, locate, mask_of, table_word,
 };
 use crate::error::{Error, Result};
-use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::memory::checked::sync_word;
+use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
@@ -39,13 +40,6 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::pending::{Pending, Source};
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a slab's cells, by a frame and a class that were checked.
-    unsafe { SyncWord::at(at) }
-}
 
 /// How many bytes past its reserved cells' first object a block is prefetched: what is written to a fresh object must be
 /// in the cache before the exchange that publishes it can happen.

@@ -3,15 +3,8 @@
 use super::tests::{block_of, class_of, reserve_of, set_reserve};
 use super::*;
 use crate::memory::Mapped;
-use crate::memory::SyncWord;
+use crate::memory::checked::sync_word;
 use crate::pod::pool_for_tests::{TestPool, cell, is_damage, object, on_both};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a pool of this test, which uses it in this way.
-    unsafe { SyncWord::at(at) }
-}
 
 fn returned_reserves_leave_no_cell_and_no_block_behind<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);

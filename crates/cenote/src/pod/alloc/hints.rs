@@ -1,15 +1,8 @@
 //! Hints: a bit for each frame, set for orphaned blocks that have a free object. Hints may be lost or wrong; they are checked.
 
 use crate::memory::Memory;
-use crate::memory::SyncWord;
+use crate::memory::checked::sync_word;
 use crate::pod::instance::worker::Worker;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the hints, by a frame that was checked.
-    unsafe { SyncWord::at(at) }
-}
 
 fn hint_word<M: Memory>(worker: &Worker<M>, frame: u64) -> u64 {
     worker.geometry().hints + frame / 64 * 8

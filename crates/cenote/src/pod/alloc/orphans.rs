@@ -11,7 +11,8 @@ use super::hints::{clear_hint, set_hint};
 use super::slab::{CellAt, count_of, free_lanes, full_word, table_word};
 use crate::error::Result;
 use crate::memory::Memory;
-use crate::memory::{OwnedWord, SyncWord};
+use crate::memory::checked::{owned_word, sync_word};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::block::Block;
@@ -20,20 +21,6 @@ use crate::pod::format::geometry::FRAME_SHIFT;
 use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::{Pin, Worker};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the hints or of a slab's cells, by a frame that was checked.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of the hints or of a slab's cells, by a frame that was checked.
-    unsafe { OwnedWord::at(at) }
-}
 
 /// Hinted blocks that one refill tries before it takes a fresh block.
 const ADOPTIONS_MAX: u32 = 8;

@@ -13,34 +13,14 @@
 //! | freed by w -> free | the same, or recovery |
 
 use crate::error::{Error, Result};
+use crate::memory::checked::{sync_word, unpublished, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Unpublished, WordLine};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::format::block::{Block, CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::class::{Class, TABLE, block_start};
 use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::worker::Worker;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the block table or of a slab's cells, by a frame that was checked.
-    unsafe { SyncWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of the block table or of a slab's cells, by a frame that was checked.
-    unsafe { WordLine::at(at) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of the block table or of a slab's cells, by a frame that was checked.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// The table word of a frame.
 #[inline]

@@ -28,7 +28,7 @@
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
 
 use crate::error::{Error, Result};
-use crate::memory::WordLine;
+use crate::memory::checked::{owned_word, word_line};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, discard_auxiliary, link_auxiliary};
@@ -39,20 +39,6 @@ use crate::pod::format::record::{PUBLISHED, WorkerRecord, operation};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 use crate::pod::reclaim::retire;
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a counter or record of a worker, whose offset this worker has or has checked.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a counter or record of a worker, whose offset this worker has or has checked.
-    unsafe { WordLine::at(at) }
-}
 
 /// The bits of a slot that say how far its move to another level has come.
 pub const SLOT_MOVE_BITS: u64 = 0b11;

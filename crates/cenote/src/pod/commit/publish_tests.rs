@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::memory::Mapped;
+use crate::memory::checked::{owned_word, sync_word};
 use crate::memory::{OwnedWord, SyncWord};
 use crate::pod::alloc::heap::{allocate, allocate_for, allocate_secondary};
 use crate::pod::alloc::slab::{Location, locate};
@@ -9,20 +10,6 @@ use crate::pod::format::block::{CELL_FREE, CELL_LIVE, ExtentState};
 use crate::pod::format::geometry::FRAME;
 use crate::pod::pool_for_tests::{TestPool, WORKERS, cell, is_damage, object, on_both, waiting_in};
 use crate::pod::reclaim::takeover::ListHold;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a pool of this test, which uses it in this way.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a pool of this test, which uses it in this way.
-    unsafe { OwnedWord::at(at) }
-}
 
 /// What a slot holds at first, and after a change.
 const BEFORE: u64 = 0x1000;

@@ -27,7 +27,8 @@ use std::fmt::Display;
 
 use super::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS, finish_with_secondaries};
 use crate::error::{Error, Result};
-use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::memory::checked::{owned_word, sync_word};
+use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, discard_auxiliary, drain_auxiliary};
 use crate::pod::alloc::heap;
@@ -54,20 +55,6 @@ use crate::pod::lock;
 use crate::pod::reclaim::takeover::lists_taken;
 use crate::pod::reclaim::vacant::empty;
 use crate::pod::reclaim::{collect, retire};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word that an operation record names, whose offset was checked against what is committed.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word that an operation record names, whose offset was checked against what is committed.
-    unsafe { OwnedWord::at(at) }
-}
 
 /// The result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -3,19 +3,13 @@
 use super::tests::{Dying, Scene, one, place_of};
 use super::*;
 use crate::memory::SyncWord;
+use crate::memory::checked::sync_word;
 use crate::memory::{Coherent, Mapped};
 use crate::pod::Pod;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::hooks::{Hooks, Step};
 use crate::pod::instance::limits::Limits;
 use crate::pod::pool_for_tests::{TestPool, hooks, on_both, waiting_in};
-
-/// A sync word.
-#[inline(always)]
-const fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a pool of this test, which uses it in this way.
-    unsafe { SyncWord::at(at) }
-}
 
 /// Has a damaged record recovered: everything is as it was found, and counted as failed.
 fn fails<M: Mapped>(pool: &TestPool<M>, worker: &Worker<M>, scene: &Scene, what: &str) {

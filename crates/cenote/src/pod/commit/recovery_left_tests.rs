@@ -3,7 +3,7 @@
 use super::tests::{one, retire_by};
 use super::*;
 use crate::memory::Mapped;
-use crate::memory::SyncWord;
+use crate::memory::checked::sync_word;
 use crate::pod::alloc::auxiliary::link_auxiliary;
 use crate::pod::alloc::heap::{allocate_for, mark_live};
 use crate::pod::format::block::{CELL_FREE, CELL_LIVE};
@@ -11,13 +11,6 @@ use crate::pod::format::chunk::{Position, count_of, entry};
 use crate::pod::format::class::TABLE;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::pool_for_tests::{TestPool, cell, is_damage, object, on_both, waiting_in};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a pool of this test, which uses it in this way.
-    unsafe { SyncWord::at(at) }
-}
 
 fn locks_of_the_dead_are_free_and_those_of_the_living_are_not<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);

@@ -1,7 +1,7 @@
 //! What recovery makes of a worker that died at each step of each kind of operation. With what the other tests of recovery share.
 
 use super::*;
-use crate::memory::Mapped;
+use crate::memory::{Mapped, SyncWord};
 use crate::pod::alloc::heap::{allocate, allocate_secondary};
 use crate::pod::alloc::pending::commit_pending;
 use crate::pod::format::block::{CELL_FREE, CELL_LIVE};

@@ -5,13 +5,7 @@
 //! ```
 
 use crate::memory::OwnedWord;
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a chunk of a list, which lies in a block of its size.
-    unsafe { OwnedWord::at(at) }
-}
+use crate::memory::checked::owned_word;
 
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 1024;

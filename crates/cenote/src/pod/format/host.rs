@@ -23,15 +23,9 @@ use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
 use crate::causes::Setting;
 use crate::error::{Error, Result};
+use crate::memory::checked::sync_word;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a host's record, by a number below the count of hosts.
-    unsafe { SyncWord::at(at) }
-}
 
 /// A host's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

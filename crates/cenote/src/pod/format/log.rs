@@ -16,22 +16,8 @@
 
 use super::geometry::{EVENT_LOG_BYTES, Geometry};
 use super::superblock::LOGGED;
-use crate::memory::WordLine;
-use crate::memory::{LINE, Memory, OwnedWord};
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of the log of the pool, by a number modulo its length.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of the log of the pool, by a number modulo its length.
-    unsafe { WordLine::at(at) }
-}
+use crate::memory::checked::{owned_word, word_line};
+use crate::memory::{LINE, Memory};
 
 const ENTRIES: u64 = EVENT_LOG_BYTES / LINE;
 /// The start value of checksums, so that zeroes are no entry.

@@ -6,21 +6,8 @@
 //! on its line. A worker record outlives its worker: its retired list stays until another worker has emptied it.
 
 use super::geometry::Geometry;
+use crate::memory::checked::{owned_word, sync_word};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a worker's or process's record, by a number below their counts.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a worker's or process's record, by a number below their counts.
-    unsafe { OwnedWord::at(at) }
-}
 
 /// In the name of a secondary object: its operation has happened.
 pub(crate) const PUBLISHED: u64 = 1;

@@ -17,14 +17,8 @@
 use std::cell::Cell;
 
 use super::geometry::Geometry;
+use crate::memory::checked::sync_word;
 use crate::memory::{LINE, SyncWord};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a slot of a worker's area, by numbers below their counts.
-    unsafe { SyncWord::at(at) }
-}
 
 /// Slots of a worker: the most locks that it can hold or wait for at the same time.
 pub const SLOTS: usize = 8;

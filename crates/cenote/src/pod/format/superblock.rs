@@ -8,22 +8,8 @@ use std::path::Path;
 use super::geometry::{FRAME, FRAME_SHIFT, Geometry, Parameters};
 use super::shortage::lacking_room;
 use crate::error::{Error, Result};
-use crate::memory::Unpublished;
+use crate::memory::checked::{sync_word, unpublished};
 use crate::memory::{Memory, SyncWord};
-
-/// A sync word; the offset comes from a checked place.
-#[inline(always)]
-const fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the superblock, which every pool has.
-    unsafe { SyncWord::at(at) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of the superblock, which every pool has.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// "CENOTE" and two bytes that no text file begins with.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CENOTE\x1a\xc3");

@@ -13,15 +13,9 @@
 //! | 512 | S | members, 128 bytes each | the same; the cursor, 64 bytes in, the member |
 //! | 16384 | S | events, a ring, 64 bytes each | the same |
 
+use crate::memory::checked::sync_word;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::format::geometry::FRAME;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a group, which lies in a block of its size, as was checked when it was opened.
-    unsafe { SyncWord::at(at) }
-}
 
 /// Bytes of a group.
 pub const GROUP_BYTES: u64 = FRAME;

@@ -35,8 +35,9 @@ use layout::{Layout, MAGIC};
 
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
+use crate::memory::checked::{published, unpublished};
 use crate::memory::{Memory, SyncWord};
-use crate::memory::{Published, Unpublished};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::host::HostInstance;
@@ -45,20 +46,6 @@ use crate::pod::instance::event_count;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock::{self, Held};
 use crate::pod::names::directory::{self, KIND_GROUP};
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a group's block, whose size was checked.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a group's block, whose size was checked.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Events that a join makes room for: its own, its end, the death of its host.
 const EVENTS_A_JOIN: u64 = 1 + EVENTS_KEPT;

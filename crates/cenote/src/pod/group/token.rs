@@ -4,15 +4,8 @@ use sha2::{Digest, Sha256};
 
 use super::layout::Layout;
 use crate::memory::Memory;
-use crate::memory::Published;
+use crate::memory::checked::published;
 use crate::pod::Worker;
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a group's block, whose size was checked.
-    unsafe { Published::at(at, len) }
-}
 
 /// Where the salt is; the hash follows.
 const SALT_AT: u64 = 24;

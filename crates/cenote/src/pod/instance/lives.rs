@@ -11,18 +11,11 @@ use super::process::Pod;
 use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::memory::SyncWord;
+use crate::memory::checked::sync_word;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::ALONE;
 use crate::pod::format::host;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a host's or process's record, by a number below their count.
-    unsafe { SyncWord::at(at) }
-}
 
 impl<M: Memory> Pod<M> {
     /// Whether the process at a place lives: one system call, none for this process. In a pod it takes a round trip before

@@ -9,32 +9,12 @@
 //! word that is written with its old value needs no entry.
 
 use crate::error::{Error, Result};
+use crate::memory::checked::{owned_word, sync_word, word_line};
 use crate::memory::{Memory, OwnedWord};
-use crate::memory::{SyncWord, WordLine};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::format::record::{REDO_ENTRIES, WorkerRecord};
 use crate::pod::instance::crash::{Point, crash_point};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word that is changed under a lock of the pool; offsets of the log are checked when they are read.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word that is changed under a lock of the pool; offsets of the log are checked when they are read.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words that is changed under a lock of the pool; offsets of the log are checked when they are read.
-    unsafe { WordLine::at(at) }
-}
 
 /// Marks an entry's offset as that of a single-writer word.
 const OWNED: u64 = 1;

@@ -11,8 +11,9 @@
 use super::rename::{self, is_named};
 use crate::causes::Table;
 use crate::error::{Error, Result};
-use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, Unpublished, WordLine};
+use crate::memory::checked::{published, sync_word, unpublished, word_line};
+use crate::memory::{LINE, Memory};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::publish_auxiliary;
 use crate::pod::format::geometry::ENTRY_BYTES;
@@ -21,34 +22,6 @@ use crate::pod::instance::crash::Point;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::reclaim::room::with_room;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of an entry of the directory, by a number below its length.
-    unsafe { SyncWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of an entry of the directory, by a number below its length.
-    unsafe { WordLine::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of an entry of the directory, by a number below its length.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of an entry of the directory, by a number below its length.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 180;

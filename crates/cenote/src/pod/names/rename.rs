@@ -13,6 +13,7 @@
 
 use super::directory::{self, KIND_LOCK, Named};
 use crate::error::{Error, Result};
+use crate::memory::checked::sync_word;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::publish_auxiliary;
@@ -21,13 +22,6 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::reclaim::room::with_room;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of an entry of the directory or of an object's header, whose offset was checked.
-    unsafe { SyncWord::at(at) }
-}
 
 /// Where an object counts its incarnations: in the line of the word that names the lock's owner.
 pub const COUNT_AT: u64 = LINE + 24;

@@ -1,7 +1,7 @@
 //! What is freed and when, what is not, and batches and chunks that were left in the middle.
 
 use super::*;
-use crate::memory::SyncWord;
+use crate::memory::checked::sync_word;
 use crate::memory::{Coherent, Mapped, Noncoherent};
 use crate::pod::alloc::auxiliary::clear_auxiliary;
 use crate::pod::alloc::heap::{allocate, allocate_for};
@@ -14,13 +14,6 @@ use crate::pod::instance::limits::{CHUNK_ENTRIES_MIN, Limits};
 use crate::pod::pool_for_tests::{TestPool, cell, hooks, is_damage, object, on_both, waiting_in};
 use crate::pod::reclaim::flush::FlushServer;
 use crate::pod::reclaim::retire::{chunks, retire};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a pool of this test, which uses it in this way.
-    unsafe { SyncWord::at(at) }
-}
 
 /// The epoch in which these tests retire.
 const TAG: u64 = 33;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::retire::pending_while;
 use crate::error::Result;
 use crate::memory::Memory;
-use crate::memory::OwnedWord;
+use crate::memory::checked::owned_word;
 use crate::pod::alloc::slab::{Location, count_of, free_lanes, locate, table_word};
 use crate::pod::format::block::{Block, ExtentState};
 use crate::pod::format::chunk::{CHUNK_BYTES, CHUNK_ENTRIES, GONE, INDEX_MASK, entry};
@@ -18,13 +18,6 @@ use crate::pod::format::class::{CLASSES, Class, SLAB_MAX, TABLE, class_for};
 use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::WorkerRecord;
 use crate::pod::instance::worker::Worker;
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a slab's cells, by a frame that was checked.
-    unsafe { OwnedWord::at(at) }
-}
 
 /// Objects of lists that are scanned, at most. More than that are assumed to make room.
 const OBJECTS_MAX: u32 = 1 << 16;

@@ -23,7 +23,7 @@
 //! [`crate::pod::instance::recycle`], which takes them for new ones.
 
 use crate::error::{Error, Result};
-use crate::memory::Unpublished;
+use crate::memory::checked::unpublished;
 use crate::memory::{LINE, Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::auxiliary::{clear_auxiliary, link_auxiliary};
@@ -39,13 +39,6 @@ use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{OWNED_LINK, WorkerRecord};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a chunk of a list, which this worker has taken.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// The size class of chunks.
 const CHUNK_CLASS: usize = 19;

@@ -17,18 +17,11 @@
 use super::TaskList;
 use super::layout::Phase;
 use crate::error::Result;
-use crate::memory::WordLine;
+use crate::memory::checked::word_line;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a task list, whose layout was checked when it was opened.
-    unsafe { WordLine::at(at) }
-}
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

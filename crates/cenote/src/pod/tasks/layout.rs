@@ -15,40 +15,13 @@ use std::ops::Range;
 use super::Plan;
 use crate::causes::Setting;
 use crate::error::{Error, Result};
+use crate::memory::checked::{owned_word, published, sync_word, unpublished};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
-use crate::memory::{Published, Unpublished};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::worker::Worker;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a task list, whose layout is checked before it is used.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a task list, whose layout is checked before it is used.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a task list, whose layout is checked before it is used.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a task list, whose layout is checked before it is used.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// The most tasks of a list.
 pub const TASKS_MAX: u64 = 1 << 24;

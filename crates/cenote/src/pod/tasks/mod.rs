@@ -29,24 +29,17 @@ use std::rc::Rc;
 
 use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
+use crate::memory::checked::word_line;
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::worker::Worker;
 use crate::pod::names::directory::{self, KIND_TASKS};
 
-use crate::memory::WordLine;
 pub use audit::Audited;
 pub use claim::Next;
 use layout::Layout;
 pub use layout::{CHUNK_MAX, PHASES_MAX, TASKS_MAX};
 pub use result::{Committed, Outcome};
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a task list, whose layout was checked when it was opened.
-    unsafe { WordLine::at(at) }
-}
 
 /// The parameters of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]

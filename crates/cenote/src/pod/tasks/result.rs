@@ -14,7 +14,8 @@ use super::TaskList;
 use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::memory::{Published, Unpublished};
+use crate::memory::checked::{published, unpublished};
+
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::commit::publish::{Change, publish};
@@ -23,20 +24,6 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Pin;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::with_room;
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a result, whose block and length are checked.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a result, whose block and length are checked.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// Bytes before a result's own.
 pub(super) const HEADER: u64 = 8;

@@ -18,29 +18,8 @@
 //! crash leaves of a new child at most a byte whose place is still free.
 
 use crate::index::baseline::{content, version};
+use crate::memory::checked::{owned_word, sync_word, unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{OwnedWord, Unpublished};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// How many children a node may have, or that it is a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

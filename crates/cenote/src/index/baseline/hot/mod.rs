@@ -40,15 +40,9 @@ use super::{Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
+use crate::memory::checked::sync_word;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the anchor, which the arena's roots lead to.
-    unsafe { SyncWord::at(at) }
-}
 
 /// "HOT".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HOT\0\0\0\0\0");

@@ -20,36 +20,8 @@
 //! As a removed leaf does not come back, a value and a 1 that were read one after the other belong together.
 
 use super::bits;
+use crate::memory::checked::{published, sync_word, unpublished, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, Unpublished, WordLine};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { SyncWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { WordLine::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { Unpublished::at(at, len) }
-}
 
 /// The most entries that a node may have.
 pub const ENTRIES_MAX: usize = 32;

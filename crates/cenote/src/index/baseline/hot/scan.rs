@@ -6,14 +6,8 @@
 use super::node::{Leaf, Node};
 use super::{Below, Hot, Shape, bits};
 use crate::error::{Error, Result};
+use crate::memory::checked::sync_word;
 use crate::memory::{Memory, SyncWord};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the anchor, which the arena's roots lead to.
-    unsafe { SyncWord::at(at) }
-}
 
 /// The callback of a scan, and how far it has come.
 struct Visitor<F> {

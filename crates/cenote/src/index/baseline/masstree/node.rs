@@ -28,29 +28,8 @@
 use super::permutation::{CAPACITY, Permutation};
 use crate::error::{Error, Result};
 use crate::index::baseline::{content, version};
+use crate::memory::checked::{owned_word, sync_word, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{OwnedWord, WordLine};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { SyncWord::at(at) }
-}
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { WordLine::at(at) }
-}
 
 /// Bytes of a node.
 pub const BYTES: u64 = 5 * LINE;

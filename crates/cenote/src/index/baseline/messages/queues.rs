@@ -18,30 +18,10 @@ use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::index::baseline::arena::Arena;
 use crate::index::baseline::once::built_once;
+use crate::memory::checked::{published, sync_word, unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, Unpublished};
+
 use crate::pod::Worker;
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the queues, whose shape was checked when they were opened.
-    unsafe { SyncWord::at(at) }
-}
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of the queues, whose shape was checked when they were opened.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of the queues, whose shape was checked when they were opened.
-    unsafe { Unpublished::at(at, len) }
-}
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MESSAGE\x01");
 const HEADER_LINES: u64 = 2;

@@ -14,22 +14,8 @@
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::Put;
-use crate::memory::WordLine;
-use crate::memory::{Memory, OwnedWord};
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of the queues, whose shape was checked when they were opened.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of the queues, whose shape was checked when they were opened.
-    unsafe { WordLine::at(at) }
-}
+use crate::memory::Memory;
+use crate::memory::checked::{owned_word, word_line};
 
 /// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

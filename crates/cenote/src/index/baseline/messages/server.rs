@@ -19,15 +19,8 @@ use crate::index::baseline::WordMap;
 use crate::index::baseline::back_off::BackOff;
 use crate::index::common::guidelines::Guidelines;
 use crate::memory::Memory;
-use crate::memory::WordLine;
+use crate::memory::checked::word_line;
 use crate::pod::{Worker, lock};
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of the queues, whose shape was checked when they were opened.
-    unsafe { WordLine::at(at) }
-}
 
 /// Polls of an empty slot between two polls of the tail.
 const LOOKS: u32 = 256;

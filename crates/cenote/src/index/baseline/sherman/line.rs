@@ -9,22 +9,8 @@
 //! it: an entry is there if both masks say so. That undoes the insertion of an entry, and completes its removal. A value
 //! that was changed in place is one word, the old one or the new one.
 
+use crate::memory::checked::{owned_word, word_line};
 use crate::memory::{LINE, Memory};
-use crate::memory::{OwnedWord, WordLine};
-
-/// An owned word.
-#[inline(always)]
-fn owned_word(at: u64) -> OwnedWord {
-    // SAFETY: an owned word of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { OwnedWord::at(at) }
-}
-
-/// A line of words.
-#[inline(always)]
-fn word_line(at: u64) -> WordLine {
-    // SAFETY: a line of words of a node of the arena; the index checks offsets of nodes before it follows them.
-    unsafe { WordLine::at(at) }
-}
 
 /// Entries of a line.
 pub const ENTRIES: usize = 3;

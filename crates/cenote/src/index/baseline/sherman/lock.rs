@@ -11,15 +11,9 @@ use super::Sherman;
 use super::host::Local;
 use crate::error::Result;
 use crate::index::baseline::back_off::BackOff;
+use crate::memory::checked::sync_word;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::format::record::{Phase, State};
-
-/// A sync word.
-#[inline(always)]
-fn sync_word(at: u64) -> SyncWord {
-    // SAFETY: a sync word of the lock table, by a number below its count.
-    unsafe { SyncWord::at(at) }
-}
 
 /// How often a lock is handed on within a process, as in Sherman.
 const HANDED_ON_MAX: u64 = 4;

@@ -39,25 +39,12 @@ use super::once::built_once;
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
+use crate::memory::checked::{published, unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
-use crate::memory::{Published, Unpublished};
+
 use crate::pod::Worker;
 use host::Host;
 use write::{Change, Changed};
-
-/// Protected data.
-#[inline(always)]
-fn published(at: u64, len: u64) -> Published {
-    // SAFETY: protected data of the lock table, which the arena's roots lead to.
-    unsafe { Published::at(at, len) }
-}
-
-/// Unpublished bytes.
-#[inline(always)]
-fn unpublished(at: u64, len: u64) -> Unpublished {
-    // SAFETY: bytes of the caller's alone of the lock table, which the arena's roots lead to.
-    unsafe { Unpublished::at(at, len) }
-}
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SHERMAN\x01");
 /// The arena's root that refers to the tree's: the root node's offset, its level in the lowest bits.
