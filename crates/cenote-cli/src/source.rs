@@ -82,7 +82,7 @@ impl<M: Mapped> Source<M> {
     }
 }
 
-/// Says that who has one of the pool's own locks keeps it: who waits goes on waiting.
+/// Says that the owner of one of the pool's own locks keeps it. The waiter goes on waiting.
 fn tell_wait(wait: &LockWait) {
     complain!(
         "cenote: waiting for {}, which {} has: if that is stopped, have it go on, or kill it; `--read-only` waits for nobody",
@@ -91,7 +91,7 @@ fn tell_wait(wait: &LockWait) {
     );
 }
 
-/// Whether an error says that a place cannot be had, or that nothing may be written, or might come of records that nobody needs for reading.
+/// Whether an error says that there is no place, or that nothing may be written, or may come from records that reading does not need.
 fn is_of_places(error: &Error) -> bool {
     let is_permission = |error: &std::io::Error| {
         matches!(

@@ -301,7 +301,7 @@ pub enum Error {
         /// Whether it may be on another machine: then nobody here can tell whether it lives.
         is_elsewhere: bool,
     },
-    /// This process was forked off the one that opened the pool.
+    /// This process was forked from the one that opened the pool.
     #[error("this process was forked from the one that opened the pool; open the pool anew in the child")]
     Forked,
 }

@@ -72,7 +72,7 @@ fn options() -> Options {
 
 type Outcome = Result<(), String>;
 
-/// The points that these victims pass; `crash_locks.rs` has the others, and `repairs.rs` those of who has the pool alone.
+/// The points that these victims pass; `crash_locks.rs` has the others, and `repairs.rs` those of a repairer.
 fn points() -> impl Iterator<Item = &'static str> + Clone {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {

@@ -513,17 +513,24 @@ fn a_value_is_copied_as_it_is_read() {
         let folder = folder();
         let pool: Pool<M> = Pool::create(folder.path().join("pool"), &options()).unwrap();
         let map: Map<M> = pool.map("map").unwrap();
+        let ordered: Ordered<M> = pool.ordered("ordered").unwrap();
         let pairs: Vec<_> = (0..400)
             .map(|n| (key(n), value(&key(n), n, n as usize % 40)))
             .collect();
         for (key, value) in &pairs {
             map.put(key, value).unwrap();
+            ordered.put(key, value).unwrap();
         }
         map.put_u64(7, 8).unwrap();
+        ordered.put_u64(7, 8).unwrap();
         for (key, value) in &pairs {
             assert_eq!(map.get_copied(key).unwrap().as_ref(), Some(value));
             assert_eq!(map.get(key).unwrap().as_deref(), Some(&value[..]));
+            assert_eq!(ordered.get_copied(key).unwrap().as_ref(), Some(value));
         }
+        let short = ordered.get_copied(&7_u64.to_be_bytes()).unwrap();
+        assert_eq!(short, Some(vec![8, 0, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(ordered.get_copied(b"another key").unwrap(), None);
         assert_eq!(
             map.get_copied(&7_u64.to_le_bytes()).unwrap(),
             Some(vec![8, 0, 0, 0, 0, 0, 0, 0])

@@ -92,7 +92,7 @@ impl<M: Memory> Snapshot<M> {
         !self.is_all_as_it_was()
     }
 
-    /// What is committed later is outside of the bounds: what is registered there looks like damage.
+    /// What is committed later is outside of the bounds: what lies there looks like damage.
     fn is_all_as_it_was(&self) -> bool {
         let (committed, frames) = self.bounds.committed;
         // SAFETY: within the bounds of the snapshot; loaded as words, which may be shared in any way by now.

@@ -80,7 +80,7 @@ pub struct FsckReport {
     pub problems: Vec<String>,
     /// What could not be looked at, and why: nothing is known of it.
     pub not_looked_at: Vec<String>,
-    /// Whether who looked had no place in the pool: then nobody was recovered and nothing freed before.
+    /// Whether a reader without a place in the pool made this: then nobody was recovered and nothing freed first.
     pub snapshot: bool,
     /// Of a snapshot: dead processes that are not recovered. What they had begun may look like damage.
     pub unrecovered_processes: u32,
@@ -153,7 +153,8 @@ struct Audit<'w, M: Memory> {
 
 /// The advice at the end of an error, which `fsck` leaves out.
 const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
-/// Accounts for every byte, in a worker's eyes. What can be freed should have been. `is_alone`: nobody else has the pool open.
+/// Accounts for every byte. The caller has freed what can be freed, unless it only reads. `is_alone`: no other process has the pool open, and no other
+/// thread of this one uses it.
 pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) -> Result<FsckReport> {
     let _still = worker.pod().hold_still();
     // A pin keeps the bytes of what is freed meanwhile. While others write, it would keep all that they retire for as long as this takes, and each

@@ -21,18 +21,18 @@ use crate::pod::instance::repair;
 use crate::pod::lock::{self, redo};
 use crate::pod::reclaim::collect;
 
-/// Passes of `fsck` over a pool that others have open, at most.
+/// The most passes of `fsck` over a pool that others have open.
 const PASSES_MAX: u32 = 5;
 
 impl<M: Memory> Pool<M> {
-    /// Checks the pool. With `repair`, gives damaged names new ones, clears damaged words of records that nobody has, and frees what is
-    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Only while no other process
-    /// has the pool open, and no other thread of this one uses it; until it is done nobody can open the pool, nor use it in another thread:
-    /// that is [`Error::Repairing`].
+    /// Checks the pool. With `repair`, replaces damaged names, clears damaged words of vacant records, and frees what is
+    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Repairs only while no other process
+    /// has the pool open, and no other thread of this one uses it. Until it is done, nobody can open the pool or use it in another thread:
+    /// that is [`Error::Repairing`](crate::Error::Repairing).
     ///
-    /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up
-    /// to five times, until nothing is wrong or two passes in a row, during which nobody is seen to write, find the same; else the report says that it is
-    /// [uncertain](FsckReport::is_uncertain). What counts depend on, as a map's length, is asked only while nobody else is there.
+    /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up to
+    /// five passes, until nothing is wrong, or two passes in a row, during which no writes are seen, find the same. Else the report is
+    /// [uncertain](FsckReport::is_uncertain). What depends on counts, as a map's length, is checked only while nobody else is there.
     ///
     /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and cannot have the pool alone, [`Error::Repairing`](crate::Error::Repairing).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
@@ -50,17 +50,17 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Looks at a pool that others write to. Of what they write not all shows in [`written`]: an object may be put, retired and taken again in between.
+/// Passes over a pool that others write to. Not all writes show in [`written`]: an object may be put, retired and recycled in between.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    /// How many there were.
+    /// How many passes there were.
     count: u32,
-    /// What the last one found wrong.
+    /// What the last pass found wrong.
     last: Option<(Vec<String>, Vec<u64>, u64)>,
 }
 
 impl Passes {
-    /// Whether another pass would find no more. What no two passes in a row have found is uncertain, unless nobody else was there.
+    /// Whether no further pass is needed. What no two passes in a row have found is uncertain, unless nobody else was there.
     pub(super) fn are_enough(&mut self, report: &mut FsckReport, is_alone: bool) -> bool {
         self.count += 1;
         let found = (
@@ -121,7 +121,7 @@ pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<(F
 }
 
 /// What changes in the records of other workers while they write: what they have reserved, retired, and named, and what they did last: which slot, what it
-/// was to hold, the count. All of that may be again what it was once what they have retired is free, for which the epoch moves on.
+/// was to hold, the count. All of it may be the same again only once what they have retired is free, for which the epoch moves.
 pub(super) fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
     let mem = worker.mem();
     let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));

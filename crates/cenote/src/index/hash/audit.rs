@@ -1,4 +1,4 @@
-//! Walking a map for `fsck`: everything it refers to, and whether it is what it should be. While others write, what is found may be what they do.
+//! Walking a map for `fsck`: everything that it refers to, and whether that is sound. While others write, what seems wrong may be their writes.
 
 use super::level::{CHUNK_GROUPS, GROUP_SLOTS, LINE_SLOTS, Level, TENTATIVE};
 use super::slot::{Slot, fingerprint};
@@ -41,7 +41,7 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Calls `reach` for every allocation that the map refers to (its header, levels, chain lines, objects), and
-    /// `suspect` for what is not as it should be.
+    /// `suspect` for what seems wrong.
     ///
     /// The worker is pinned for some groups at a time, so that others are not kept from reusing what they retire for as long as all of it takes. If the level
     /// is none of the map's any more when the next groups come, what was found of the map is forgotten, and the walk begins anew; the last of a few times

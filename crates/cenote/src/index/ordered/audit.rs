@@ -1,4 +1,4 @@
-//! Walking an ordered map for `fsck`: everything it refers to, and whether it is what it should be. While others write, what is found may be what they do.
+//! Walking an ordered map for `fsck`: everything that it refers to, and whether that is sound. While others write, what seems wrong may be their writes.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ impl<'w, M: Memory> Pinned<'w, M> {
     }
 }
 
-/// What has to be seen on a level: the nodes that the level above knows, in their order.
+/// The nodes that a level must have: those that the level above knows, in their order.
 type Known = Vec<KnownNode>;
 
 struct KnownNode {
@@ -64,7 +64,7 @@ struct KnownNode {
 
 impl<M: Memory> OrderedMap<M> {
     /// Calls `reach` for every allocation that the map refers to (its header, nodes, pages, records), and `suspect` for
-    /// what is not as it should be.
+    /// what seems wrong.
     ///
     /// The worker is pinned for some nodes at a time, so that others are not kept from reusing what they retire for as long as all of it takes. If the node that
     /// comes next is none any more then, what was found of the map is forgotten, and the walk begins anew; the last of a few times with one pin for all.
@@ -132,8 +132,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Walks a level from its first node to its last. The nodes that the level above knows must come by in their order. `None` if a node was the map's no
-    /// more when it came.
+    /// Walks a level from its first node to its last. It must meet the nodes that the level above knows in their order. `None` if it comes to a node that
+    /// is no longer the map's.
     fn audit_level<'w>(
         &'w self,
         level: u8,

@@ -34,6 +34,23 @@ impl<M: Memory> OrderedMap<M> {
         Ok(found.map(|bytes| Value::new(Bytes::Shared(bytes), pin)))
     }
 
+    /// A copy of the value of a key, made by atomic loads: no reference to its bytes exists. For who does not trust all that may write to the pool:
+    /// if one of them changes the value meanwhile, the copy is torn, and nothing else happens. Keys are compared in place.
+    ///
+    /// Cost: that of [`OrderedMap::get`] without its fast path, and the copy.
+    pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _pin = self.worker.pin()?;
+        let (worker, target) = (&*self.worker, Target::at(key));
+        let Some(leaf) = self.reach_leaf(target)? else {
+            return Ok(None);
+        };
+        let page = self.move_right_from_leaf(leaf, target)?.page;
+        match page.search(worker, key, head_of(key))? {
+            Position::At(n) => page.copy_value(worker, n).map(Some),
+            Position::Before(_) => Ok(None),
+        }
+    }
+
     /// The value of an 8-byte key, if it has 8 bytes. Keys are ordered by their bytes, so numbers must be stored with the
     /// highest byte first: the key is `key.to_be_bytes()`.
     #[inline]

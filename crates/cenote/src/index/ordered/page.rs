@@ -405,6 +405,14 @@ impl<'m> Page<'m> {
             .map_or_else(|| self.small_value(n), |pair| pair.value))
     }
 
+    /// A copy of the value of an entry; no reference to its bytes is made.
+    pub fn copy_value<M: Memory>(&self, worker: &Worker<M>, n: usize) -> Result<Vec<u8>> {
+        match self.is_record(n) {
+            true => pair::copy_value(worker, self.entry(n).1),
+            false => Ok(published(self.at + second_at(n) as u64, 8).copied(worker.mem())),
+        }
+    }
+
     /// How an entry's key compares with a key.
     #[inline(always)]
     fn compare<M: Memory>(&self, worker: &'m Worker<M>, n: usize, key: &[u8], head: u64) -> Result<Ordering> {

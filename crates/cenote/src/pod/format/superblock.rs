@@ -69,7 +69,7 @@ pub const REPAIRER: SyncWord = sync_word(2304);
 /// Which machine that one is on: its number is of the machine's start and of the file of the liveness locks.
 pub const REPAIRER_MACHINE: SyncWord = sync_word(2312);
 
-/// The recoverable lock of whoever leads the monitors of a pod.
+/// The recoverable lock of the monitor that leads in a pod.
 pub const MONITOR_LOCK: SyncWord = sync_word(640);
 /// One more than the highest host id that ever had an agent; 0 in a pool that no pod has used.
 pub const HOSTS_HIGH: SyncWord = sync_word(704);

@@ -91,7 +91,7 @@ impl Group {
         self.apply(worker)
     }
 
-    /// What is committed, and its number, if anything is and can be applied.
+    /// The number of a committed event and what it changes, if there is one. An error if it cannot be applied.
     pub(super) fn committed<M: Memory>(&self, worker: &Worker<M>) -> Result<Option<(u64, Committed)>> {
         let (mem, layout) = (worker.mem(), self.layout);
         // PAIRS WITH: pod::group::append::append, pod::group::append::apply
@@ -112,7 +112,7 @@ impl Group {
         }
     }
 
-    /// Applies what is committed, if anything is. The caller holds the lock.
+    /// Applies a committed event, if there is one. The caller holds the lock.
     pub(super) fn apply<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let (mem, layout) = (worker.mem(), self.layout);
         let Some((number, payload)) = self.committed(worker)? else {

@@ -51,7 +51,7 @@ pub fn bring_up<M: Memory>(
         });
     }
     repair::refuse_host(mem, geometry, identity.name.machine, liveness)?;
-    // Before it makes an exchange: where a server executes those, two machines with the same id would ask by the same mailboxes.
+    // Before it makes an exchange: where a server executes exchanges, two machines with the same id would ask by the same mailboxes.
     let record = HostRecord::new(geometry, host);
     let state = record.read(mem)?;
     let home = Home::decode(record.home().load(mem));

@@ -27,11 +27,11 @@ points! {
     OpenLocked = "open.locked", "the liveness lock is held, the process entry still free";
     OpenClaimed = "open.claimed", "a process of a host has claimed a place, and has not written who it is";
     OpenAlive = "open.alive", "the process entry says alive, no worker attached";
-    AttachClaimed = "attach.claimed", "a worker record is claimed, its announcement not yet set";
-    RepairNamed = "repair.named", "the pool says who repairs it, who did not see that is not counted";
+    AttachClaimed = "attach.claimed", "a worker record is claimed, its announcement is not set yet";
+    RepairNamed = "repair.named", "the pool names its repairer, which has not counted the others yet";
     RepairAlone = "repair.alone", "nobody else has the pool open and nobody can join it, nothing is repaired";
-    RepairDone = "repair.done", "all is repaired, the pool says still who repairs it";
-    LockTaken = "lock.taken", "the allocator's lock is held, nothing logged";
+    RepairDone = "repair.done", "all is repaired, the pool still names its repairer";
+    LockTaken = "lock.taken", "the allocator's lock is held, nothing is logged";
     RedoWritten = "redo.written", "log entries are written, the commit is not";
     RedoCommitted = "redo.committed", "the log is committed, nothing applied";
     RedoHalfApplied = "redo.half-applied", "some of the log is applied";

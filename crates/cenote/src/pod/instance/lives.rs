@@ -111,8 +111,8 @@ impl<M: Memory> Pod<M> {
         Ok(!has_died && self.instance_lives(state)?)
     }
 
-    /// The index and the state of who has a place in the worker table (index plus one) in a generation of which `is_meant` is true, alive or
-    /// dead; `None` if that one has left or is recovered, or is being.
+    /// The index and the state of the worker that has a place in the worker table (index plus one) in a generation for which `is_meant` is true,
+    /// alive or dead; `None` if it has left, or is recovered, or is being recovered.
     pub(in crate::pod) fn owner_of(
         &self,
         place: u16,
@@ -126,7 +126,7 @@ impl<M: Memory> Pod<M> {
         };
         let is_damaged = matches!(state.phase, Phase::Damaged | Phase::Joining);
         if is_damaged && self.instance_lives(state)? {
-            // It may be the one that is meant.
+            // It may be the worker that is meant.
             let at = WorkerRecord::new(self.geometry(), index).state().offset();
             return Err(Error::corrupt("the state of a worker", at));
         }

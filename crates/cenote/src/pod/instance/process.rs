@@ -333,7 +333,7 @@ impl<M: Memory> Pod<M> {
         self.flush_server.load()
     }
 
-    /// Whether this process's background thread has died, and the process has not.
+    /// Whether this process's background thread has died although the process lives.
     ///
     /// Cost: a sync load if there is such a thread.
     pub fn has_lost_flush_server(&self) -> bool {

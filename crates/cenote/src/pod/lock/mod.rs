@@ -53,7 +53,7 @@ pub fn acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Held<'_,
         return Err(Error::ReadOnly);
     }
     let mine = worker.identity();
-    // Those who wait leave the word alone for longer and longer: who releases it must get through.
+    // Waiters leave the word alone for longer and longer: the owner that releases it must get through.
     let back_off = BackOff::new(mine);
     let (mut waited, mut unknown, mut clock) = (0u32, Unknown::default(), WaitClock::default());
     loop {
@@ -136,8 +136,8 @@ fn name_of(word: SyncWord) -> &'static str {
     }
 }
 
-/// An owner of whom nobody can tell whether it lives, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever has
-/// become of the entry of their host.
+/// An owner that cannot be judged, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever happened to
+/// their host's entry.
 #[derive(Default)]
 struct Unknown {
     owner: u64,
