@@ -24,6 +24,8 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         | Mutant::LengthUnjudged
         | Mutant::LinkFollowed
         | Mutant::OwnerBelieved => Some("crates/cenote/tests/unjudged.rs"),
+        Mutant::DirectoryLoneDeathIgnored => Some("crates/cenote/tests/directory_locks.rs"),
+        Mutant::DirectoryPassesUnbounded => Some("crates/cenote/src/sync/directory/cohort_tests.rs"),
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
     }
@@ -146,8 +148,15 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeafCached | FenceIgnored | SplitWithoutFence | PageOfRootKept => {
             quick(noncoherent(Ordered, 3, 2, 12, 1, Random))
         }
-        SnapshotNotValidated | ReserveUnjudged | FramesBelieved | LengthUnjudged | LinkFollowed
-        | OwnerBelieved | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
+        SnapshotNotValidated
+        | ReserveUnjudged
+        | FramesBelieved
+        | LengthUnjudged
+        | LinkFollowed
+        | DirectoryLoneDeathIgnored
+        | DirectoryPassesUnbounded
+        | OwnerBelieved
+        | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
         }
@@ -193,6 +202,18 @@ pub fn trial(mutant: Mutant) -> Trial {
         DeadReaderAwaited | BitLookedAtFirst | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
             quick(coherent(Rwlock, 3, 2, 12, 2, Random))
         }
+
+        DirectoryDeadAwaited
+        | DirectoryEntryInPlace
+        | DirectoryEnteredYielding
+        | DirectoryNotDropped
+        | DirectoryNotWrittenBack
+        | DirectoryNumberNotCleared
+        | DirectoryQueueNotHeld
+        | DirectorySharersNotAwaited
+        | DirectorySuccessorNotTold => quick(noncoherent(DirectoryLocks, 3, 2, 10, 2, Random)),
+
+        DirectoryEntryNotReread => slow(noncoherent(DirectoryLocks, 4, 1, 20, 0, Random)),
 
         WordPlannedTwice => quick(delegated(Hash, 3, 2, 10, 0)),
         PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),

@@ -171,6 +171,9 @@ pub enum Structure {
     /// An array of locks.
     #[error("array of locks")]
     LockArray,
+    /// A directory lock.
+    #[error("directory lock")]
+    DirectoryLock,
     /// A group.
     #[error("group")]
     Group,
@@ -263,6 +266,12 @@ pub enum Setting {
     /// How many locks an array has.
     #[error("the number of locks of an array")]
     LockCount,
+    /// How many nodes a directory lock has.
+    #[error("the number of nodes of a directory lock")]
+    LockNodes,
+    /// How many regions a directory lock covers.
+    #[error("the number of regions of a directory lock")]
+    LockRegions,
     /// Repairs by `fsck`.
     #[error("--repair")]
     Repair,

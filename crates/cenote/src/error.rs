@@ -230,6 +230,14 @@ pub enum Error {
         /// How many it can.
         limit: usize,
     },
+    /// All nodes of a directory lock are in use by other processes.
+    #[error(
+        "other processes use all {limit} nodes of the directory lock; close it in one of them, or make a lock with more nodes"
+    )]
+    TooManyNodes {
+        /// How many it has.
+        limit: u8,
+    },
     /// The token given is not the group's.
     #[error("the token is not that of the group {name:?}")]
     Token {

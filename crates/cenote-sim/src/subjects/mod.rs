@@ -8,6 +8,7 @@ mod bulk;
 mod condvar;
 mod crowded;
 mod death_notices;
+mod directory_locks;
 mod epochs;
 pub(crate) mod gathering;
 mod group;
@@ -148,6 +149,8 @@ pub enum Subject {
     Queue,
     /// Reader-writer locks.
     Rwlock,
+    /// Directory locks, which processes cache together with their data.
+    DirectoryLocks,
     /// Locks whose names are removed and given again.
     Removal,
     /// Semaphores.
@@ -186,7 +189,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -213,6 +216,7 @@ impl Subject {
         Self::Mutex,
         Self::Queue,
         Self::Rwlock,
+        Self::DirectoryLocks,
         Self::Removal,
         Self::Semaphore,
         Self::Condvar,
@@ -265,6 +269,7 @@ impl Subject {
             Self::Mutex => "mutex",
             Self::Queue => "queue",
             Self::Rwlock => "rwlock",
+            Self::DirectoryLocks => "directory-locks",
             Self::Removal => "removal",
             Self::Semaphore => "semaphore",
             Self::Condvar => "condvar",
@@ -400,6 +405,7 @@ impl Subject {
             Self::Mutex => locks::scenario(load, Form::Mutex, parameters),
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
+            Self::DirectoryLocks => directory_locks::scenario(load, parameters),
             Self::Removal => removal::scenario(load, parameters),
             Self::Semaphore => semaphore::scenario(load, parameters),
             Self::Condvar => condvar::scenario(load, parameters),

@@ -13,6 +13,7 @@ use cenote::pod::instance::limits::Limits;
 use cenote::pod::reclaim::collect::collect_adopted;
 use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
+use cenote::sync::directory::agent::Agent;
 use cenote::{Error, Result};
 
 use crate::exec::{Context, SimMemory};
@@ -115,9 +116,11 @@ impl<const C: bool> Member<C> {
                 };
                 drop(pod);
                 let mut flush_server = FlushServer::begin(&worker);
+                let locks = Agent::new(&worker);
                 while !worker.pod().is_closing() {
                     flush_server.tick(&worker, 1);
                     let _ = collect_adopted(&worker);
+                    locks.tick(&worker);
                     agent.wait();
                     agent.spend_ps(TICK_PS);
                 }

@@ -31,7 +31,8 @@ use crate::pod::format::reserve::Reserve;
 use crate::pod::format::superblock::HOLES;
 use crate::pod::group::{self, Audited};
 use crate::pod::names::directory::{
-    self, Entry, KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
+    self, Entry, KIND_BASELINE, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS,
+    KIND_ORDERED, KIND_TASKS,
 };
 use crate::pod::reclaim::{retire, vacant};
 use crate::pod::tasks::TaskList;
@@ -245,6 +246,9 @@ impl<M: Memory> Audit<'_, M> {
                 Err(error) => Err(error),
             },
             KIND_LOCK => Ok(()),
+            KIND_DIRECTORY_LOCK => {
+                audit_locks::walk_directory(worker, offset, |at| self.mark(at, Mark::Reachable))
+            }
             KIND_LOCKS => audit_locks::walk_array(worker, offset, |at| self.mark(at, Mark::Reachable)),
             _ => Err(Error::corrupt("the kind of a name", offset)),
         };

@@ -5,6 +5,8 @@ use crate::memory::Memory;
 use crate::pod::names::directory::{self, KIND_LOCK};
 use crate::pod::{Worker, names::rename};
 use crate::sync::array::Array;
+use crate::sync::directory::layout::Layout;
+use crate::sync::directory::transition;
 use crate::sync::inspect::look;
 use crate::sync::object::Object;
 
@@ -30,4 +32,21 @@ pub(super) fn walk_array<M: Memory>(worker: &Worker<M>, offset: u64, mark: impl 
     let array = Array::at(worker, offset)?;
     array.check_fits(worker)?;
     (0..array.count()).try_for_each(|index| array.lock(worker, index).map(drop))
+}
+
+/// Checks a directory lock, and calls `mark` for it.
+pub(super) fn walk_directory<M: Memory>(
+    worker: &Worker<M>,
+    offset: u64,
+    mark: impl FnOnce(u64),
+) -> Result<()> {
+    mark(offset);
+    let layout = Layout::at(worker, offset)?;
+    layout.check_fits(worker)?;
+    match M::COHERENT {
+        true => Object::at(worker, layout.inner())
+            .and_then(|object| look(worker, object))
+            .map(drop),
+        false => transition::read(worker, layout).map(drop),
+    }
 }

@@ -16,6 +16,7 @@
 //! | `semaphore` | the semaphore, whose permits survive their owners |
 //! | `condvar` | the condition variable: waiting for what others do under a lock |
 //! | `guard` | the guards of locks that are held |
+//! | `directory/` | directory locks, which processes cache together with their data |
 //! | `array` | many locks under one name |
 //! | `removal` | names that are removed and given again |
 //! | `recovery` | what recovery does with the locks of dead workers |
@@ -43,6 +44,7 @@
 
 pub mod array;
 pub mod condvar;
+pub mod directory;
 mod exclusive;
 pub mod guard;
 pub mod held;

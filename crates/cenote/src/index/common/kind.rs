@@ -3,7 +3,8 @@
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::pod::names::directory::{
-    KIND_BASELINE, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS, Named,
+    KIND_BASELINE, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED,
+    KIND_TASKS, Named,
 };
 
 /// The offset of a named map, if it is of this kind.
@@ -14,6 +15,7 @@ pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
         KIND_TASKS => Found::Is(Structure::Tasks),
         KIND_LOCK => Found::Is(Structure::Lock),
         KIND_LOCKS => Found::Is(Structure::LockArray),
+        KIND_DIRECTORY_LOCK => Found::Is(Structure::DirectoryLock),
         KIND_BASELINE => Found::Is(Structure::Baseline),
         KIND_GROUP => Found::Is(Structure::Group),
         _ => Found::Unknown,

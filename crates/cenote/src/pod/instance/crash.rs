@@ -106,6 +106,11 @@ points! {
     ReaderAnnounced = "shared.announced", "a reader is announced, and has not checked for a writer";
     WriterWaits = "shared.writer", "a writer is named, and has not checked for readers";
     RecoverDrained = "recover.drained", "what a dead process wrote is drained from its host's cache, its death is not declared";
+    DirectoryDecided = "directory.decided", "a directory lock's entry is about to change, nothing is written";
+    DirectoryWritten = "directory.written", "the entry's other copy is written, and is not valid yet";
+    DirectoryChanged = "directory.changed", "the entry is changed, its lock is still held";
+    DirectoryUntold = "directory.untold", "the entry is changed, the nodes that it concerns have not been notified";
+    DirectoryHeld = "directory.held", "a directory lock is held to write, its holder has not been told";
     RecoverHeld = "recover.held", "a dead worker's locks are recovered";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";
     RecoverStep = "recover.step", "a registered step of a dead worker's recovery is done";

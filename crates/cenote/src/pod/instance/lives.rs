@@ -85,6 +85,34 @@ impl<M: Memory> Pod<M> {
         Ok(lives)
     }
 
+    /// The identity of this process: its place plus one, its generation in the high half.
+    pub fn process_identity(&self) -> u64 {
+        u64::from(self.index() + 1) | u64::from(self.generation()) << 32
+    }
+
+    /// Whether the process of an identity lives no more. If so, nothing that it has begun takes effect any more, as for [`Pod::instance_lives`].
+    ///
+    /// Cost: two sync loads, and one system call for another process of this machine.
+    pub fn process_is_gone(&self, identity: u64) -> Result<bool> {
+        let Some(process) = u32::from(identity as u16).checked_sub(1) else {
+            return Ok(true);
+        };
+        if process >= self.geometry().parameters.processes {
+            return Ok(true);
+        }
+        let generation = (identity >> 32) as u32;
+        let record = ProcessRecord::new(self.geometry(), process);
+        let entry = State::decode(record.state().load(self.mem()));
+        // Who has the place now has seen the death of the one before, and all that it had begun.
+        let is_later = entry.phase == Phase::Alive && entry.generation != generation;
+        Ok(is_later
+            || !self.instance_lives(State {
+                process,
+                tag: generation as u8,
+                ..entry
+            })?)
+    }
+
     /// Whether the worker in a place lives, given its state: its process does, and its thread was not seen to die.
     /// A record that is being recovered lives as long as its recoverer.
     ///

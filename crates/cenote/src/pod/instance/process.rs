@@ -65,7 +65,6 @@ pub struct Pod<M: Memory> {
     /// The workers of this process whose announcements its background thread manages.
     pub(in crate::pod) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
     /// What [`Pod::extension`] has made.
-    #[cfg(feature = "baselines")]
     extensions: Mutex<Vec<(u64, Extension)>>,
     words: WordCache,
     /// Set when the background thread must end.
@@ -83,7 +82,6 @@ pub struct Pod<M: Memory> {
 }
 
 /// Something that handles keep alive.
-#[cfg(feature = "baselines")]
 type Extension = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 
 impl<M: Memory> Pod<M> {
@@ -110,7 +108,6 @@ impl<M: Memory> Pod<M> {
             watch: watch_fork()?,
             liveness,
             local: Mutex::new(Vec::new()),
-            #[cfg(feature = "baselines")]
             extensions: Mutex::default(),
             words: WordCache::new(limits.cached_words),
             closing: LocalWord::new(0),
@@ -274,7 +271,6 @@ impl<M: Memory> Pod<M> {
 
     /// State in memory of this process that its handles share about the object at an offset. The first handle makes it, and it is dropped
     /// with the last.
-    #[cfg(feature = "baselines")]
     pub fn extension<T: Send + Sync + 'static>(
         &self,
         at: u64,

@@ -1,0 +1,200 @@
+//! A directory lock that processes cache, as one thread has it open.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use super::cohort::{Cohort, Step};
+use super::drive::Effort;
+use super::layout::{Layout, Region};
+use super::queue::Permission;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::Worker;
+use crate::pod::instance::event_count;
+use crate::sync::wait::{Next, Timeout, Waiting};
+
+/// After so many releases a thread checks whether another node asks for the lock.
+const RELEASES_PER_POLL: u32 = 64;
+/// The longest sleep between two looks at the entry: a notification may be lost with who was about to send it.
+const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+
+/// The directory locks that a process has open.
+#[derive(Default)]
+pub struct Cohorts(Mutex<Vec<Weak<Cohort>>>);
+
+impl Cohorts {
+    /// Those of a process.
+    pub fn of<M: Memory>(worker: &Worker<M>) -> Arc<Self> {
+        // The superblock is no lock.
+        worker.pod().extension(0, Self::default)
+    }
+
+    /// All that are open.
+    pub fn all(&self) -> Vec<Arc<Cohort>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|cohort| cohort.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn add(&self, cohort: &Arc<Cohort>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all
+            .iter()
+            .any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(cohort)))
+        {
+            all.push(Arc::downgrade(cohort));
+        }
+    }
+}
+
+/// A directory lock that processes cache, as one thread has it open.
+pub struct Cached<M: Memory> {
+    pub(super) worker: Rc<Worker<M>>,
+    pub(super) cohort: Arc<Cohort>,
+    /// Keeps the list in which the process's agent finds the cohort.
+    _cohorts: Arc<Cohorts>,
+    releases: Cell<u32>,
+}
+
+impl<M: Memory> Cached<M> {
+    /// Opens a lock.
+    pub(super) fn new(worker: Rc<Worker<M>>, layout: Layout, regions: &[Region]) -> Self {
+        let cohort = worker
+            .pod()
+            .extension(layout.offset(), || Cohort::new(layout, regions.to_vec()));
+        cohort.local().handles += 1;
+        let cohorts = Cohorts::of(&worker);
+        cohorts.add(&cohort);
+        Self {
+            worker,
+            cohort,
+            _cohorts: cohorts,
+            releases: Cell::new(0),
+        }
+    }
+
+    /// Gets the lock, however long that takes, and returns who died writing, or 0.
+    #[inline]
+    pub(super) fn acquire_for_ever(&self, wants: Permission) -> Result<u64> {
+        loop {
+            if let Some(former) = self.acquire(wants, Timeout::Forever)? {
+                return Ok(former);
+            }
+        }
+    }
+
+    /// Gets the lock, and returns who died writing, or 0; `None` if the timeout ended first.
+    #[inline]
+    pub(super) fn acquire(&self, wants: Permission, timeout: Timeout) -> Result<Option<u64>> {
+        if self.worker.is_forked() {
+            return Err(Error::Forked);
+        }
+        let me = self.worker.identity();
+        {
+            let mut local = self.cohort.local();
+            if local.is_used_by(me) {
+                return Err(Error::Deadlock);
+            }
+            if local.is_open(wants) {
+                local.enter(me, wants);
+                return Ok(Some(local.former));
+            }
+            local.wait(me, wants);
+        }
+        self.acquire_slowly(timeout)
+    }
+
+    #[cold]
+    fn acquire_slowly(&self, timeout: Timeout) -> Result<Option<u64>> {
+        let (worker, me) = (&*self.worker, self.worker.identity());
+        let mut waiting = Waiting::new(timeout);
+        let mut effort = Effort::Poll;
+        let outcome = loop {
+            if let Err(error) = self.cohort.drive(worker, effort) {
+                break Err(error);
+            }
+            {
+                let mut local = self.cohort.local();
+                if local.enter_in_turn(me) {
+                    break Ok(Some(local.former));
+                }
+            }
+            effort = match waiting.lose(worker.mem()) {
+                // A caller that does not wait looks for the dead once all the same.
+                Next::GiveUp if effort == Effort::Search => break Ok(None),
+                Next::GiveUp | Next::Question => Effort::Search,
+                Next::Look => Effort::Poll,
+                Next::Sleep(longest) => {
+                    self.sleep(longest.min(LONGEST_SLEEP));
+                    Effort::Search
+                }
+            };
+        };
+        if !matches!(outcome, Ok(Some(_))) {
+            self.cohort.local().withdraw(me);
+        }
+        // The next one may share the lock, or it is this one's node's turn to give the lock up.
+        self.cohort.wake(worker);
+        outcome
+    }
+
+    /// Sleeps until something may have changed.
+    fn sleep(&self, longest: Duration) {
+        let (worker, mem) = (&*self.worker, self.worker.mem());
+        let Some(node) = self.cohort.local().node else {
+            return mem.rest(longest.min(crate::sync::wait::LONGEST_REST));
+        };
+        let layout = self.cohort.layout;
+        let prepared = event_count::prepare_wait(mem, layout.event_count(node));
+        let known = {
+            let local = self.cohort.local();
+            let is_due = local.driver == 0 && local.next_step(false) != Step::Nothing;
+            (!is_due && !local.is_served_next(worker.identity())).then_some(local.number)
+        };
+        // PAIRS WITH: sync::directory::transition::change
+        if known == Some(layout.number().load(mem)) {
+            mem.kernel().wait(&[], &[prepared], longest);
+        }
+    }
+
+    /// A thread gives the lock up, which it has.
+    #[inline]
+    pub(super) fn release(&self, former: Option<u64>) {
+        if self.worker.is_forked() {
+            return;
+        }
+        // The next thread of the process sees what this one has written.
+        self.worker.mem().tells_own_process();
+        let is_quiet = {
+            let mut local = self.cohort.local();
+            local.leave(self.worker.identity());
+            if let Some(former) = former {
+                local.former = former;
+            }
+            local.next_step(false) == Step::Nothing && !local.is_wanted()
+        };
+        let releases = self.releases.get().wrapping_add(1);
+        self.releases.set(releases);
+        if !is_quiet || releases.is_multiple_of(RELEASES_PER_POLL) {
+            self.release_slowly();
+        }
+    }
+
+    #[cold]
+    fn release_slowly(&self) {
+        // Damage is reported to who asks for the lock next.
+        let _ = self.cohort.drive(&self.worker, Effort::Poll);
+        self.cohort.wake(&self.worker);
+    }
+}
+
+impl<M: Memory> Drop for Cached<M> {
+    fn drop(&mut self) {
+        if !self.worker.is_forked() {
+            // Damage is reported to who asks for the lock next.
+            let _ = self.cohort.close(&self.worker);
+        }
+    }
+}

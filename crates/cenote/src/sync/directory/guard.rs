@@ -1,0 +1,177 @@
+//! The guards of directory locks. Dropping a guard gives the lock up; the process keeps it until another one asks.
+
+use std::cell::Cell;
+
+use super::cached::Cached;
+use super::layout::Region;
+use super::lock::DirectoryLock;
+use crate::memory::Memory;
+use crate::memory::checked::{published, unpublished};
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::sync::{Acquired, Guard, Owner, ReadGuard as RwReadGuard, ReadWriteLock};
+
+/// A hold beside others that read.
+#[must_use = "a lock is unlocked when its guard is dropped"]
+pub struct ReadGuard<'l, M: Memory> {
+    lock: &'l DirectoryLock<M>,
+    hold: ReadHold<'l, M>,
+}
+
+/// A hold of one thread alone.
+#[must_use = "a lock is unlocked when its guard is dropped"]
+pub struct WriteGuard<'l, M: Memory> {
+    lock: &'l DirectoryLock<M>,
+    hold: WriteHold<'l, M>,
+}
+
+/// How a lock is held to read.
+pub(super) enum ReadHold<'l, M: Memory> {
+    Coherent(RwReadGuard<'l, M>),
+    /// With the identity of who died writing, or 0.
+    Cached(&'l Cached<M>, u64),
+}
+
+/// How a lock is held to write.
+pub(super) enum WriteHold<'l, M: Memory> {
+    Coherent(Guard<'l, M, ReadWriteLock<M>>),
+    Cached {
+        lock: &'l Cached<M>,
+        former: u64,
+        /// Whether the note may not be 0.
+        noted: Cell<bool>,
+    },
+}
+
+impl<'l, M: Memory> WriteHold<'l, M> {
+    pub(super) fn cached(lock: &'l Cached<M>, former: u64) -> Self {
+        let noted = Cell::new(former != 0);
+        Self::Cached { lock, former, noted }
+    }
+}
+
+fn acquired<M: Memory>(lock: &Cached<M>, former: u64) -> Acquired {
+    match former {
+        0 => Acquired::Clean,
+        from => Acquired::Recovered {
+            from: Owner::of(from),
+            // PAIRS WITH: sync::directory::guard::WriteGuard::set_note, sync::directory::guard::WriteHold::drop
+            note: lock.cohort.layout.note().load(lock.worker.mem()),
+        },
+    }
+}
+
+/// The word of a region at a place, which must be within it.
+fn word_of(regions: &[Region], region: usize, at: u64) -> u64 {
+    let region = regions[region];
+    assert!(
+        at.is_multiple_of(8) && at + 8 <= region.len,
+        "no word of the region"
+    );
+    region.offset + at
+}
+
+impl<'l, M: Memory> ReadGuard<'l, M> {
+    #[inline]
+    pub(super) fn new(lock: &'l DirectoryLock<M>, hold: ReadHold<'l, M>) -> Self {
+        Self { lock, hold }
+    }
+
+    /// Whether the last thread that wrote has unlocked. If it died, all are told until another one has written, and unlocked.
+    pub fn acquired(&self) -> Acquired {
+        match &self.hold {
+            ReadHold::Coherent(guard) => guard.acquired(),
+            ReadHold::Cached(lock, former) => acquired(lock, *former),
+        }
+    }
+
+    /// A word of a region.
+    pub fn word(&self, region: usize, at: u64) -> u64 {
+        published(word_of(&self.lock.regions, region, at), 8).read_word(self.lock.worker.mem())
+    }
+}
+
+impl<'l, M: Memory> WriteGuard<'l, M> {
+    #[inline]
+    pub(super) fn new(lock: &'l DirectoryLock<M>, hold: WriteHold<'l, M>) -> Self {
+        crash_point(Point::DirectoryHeld);
+        Self { lock, hold }
+    }
+
+    /// Whether the last thread that wrote has unlocked, or who died instead. On incoherent memory a process that dies while it keeps the lock counts as
+    /// one that died writing, even if none of its threads was: what they had written may not have left its host's cache.
+    pub fn acquired(&self) -> Acquired {
+        match &self.hold {
+            WriteHold::Coherent(guard) => guard.acquired(),
+            WriteHold::Cached { lock, former, .. } => acquired(lock, *former),
+        }
+    }
+
+    /// A word of a region.
+    pub fn word(&self, region: usize, at: u64) -> u64 {
+        published(word_of(&self.lock.regions, region, at), 8).read_word(self.lock.worker.mem())
+    }
+
+    /// Sets a word of a region.
+    pub fn set_word(&mut self, region: usize, at: u64, value: u64) {
+        unpublished(word_of(&self.lock.regions, region, at), 8).write_word(self.lock.worker.mem(), value);
+    }
+
+    /// Leaves a note: one word about what this thread is doing. If it dies, its successor gets the note.
+    ///
+    /// Cost: a store; a second one in the unlock.
+    pub fn set_note(&self, note: u64) {
+        match &self.hold {
+            WriteHold::Coherent(guard) => guard.set_note(note),
+            WriteHold::Cached { lock, noted, .. } if !lock.worker.is_forked() => {
+                noted.set(true);
+                // PAIRS WITH: sync::directory::guard::acquired
+                lock.cohort.layout.note().store(lock.worker.mem(), note);
+            }
+            WriteHold::Cached { .. } => {}
+        }
+    }
+
+    /// Draws a fencing token: a number greater than all that were drawn under this lock before. 0 in a forked child.
+    ///
+    /// Cost: a load and a store.
+    pub fn fencing_token(&self) -> u64 {
+        match &self.hold {
+            WriteHold::Coherent(guard) => guard.fencing_token(),
+            WriteHold::Cached { lock, .. } if lock.worker.is_forked() => 0,
+            WriteHold::Cached { lock, .. } => {
+                let (mem, token) = (lock.worker.mem(), lock.cohort.layout.token());
+                let drawn = token.load(mem).wrapping_add(1);
+                // PAIRS WITH: sync::directory::guard::WriteGuard::fencing_token
+                token.store(mem, drawn);
+                drawn
+            }
+        }
+    }
+}
+
+impl<M: Memory> Drop for ReadHold<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Self::Cached(lock, _) = self {
+            lock.release(None);
+        }
+    }
+}
+
+impl<M: Memory> Drop for WriteHold<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        let Self::Cached { lock, noted, .. } = self else {
+            return;
+        };
+        let worker = &lock.worker;
+        if std::thread::panicking() {
+            return lock.release(Some(worker.identity()));
+        }
+        if noted.get() && !worker.is_forked() {
+            // PAIRS WITH: sync::directory::guard::acquired
+            lock.cohort.layout.note().store(worker.mem(), 0);
+        }
+        lock.release(Some(0));
+    }
+}

@@ -1,0 +1,38 @@
+//! Directory locks: the lock is the coherence transaction (Soul, Yu and others; here for memory that hosts share without coherence).
+//!
+//! On memory whose caches hardware does not keep coherent, a lock built from loads and compare-exchanges pays for round trips each time, and so does what it
+//! protects, which must be written back before each unlock and read afresh after each lock. A directory lock is itself a protocol of
+//! coherence, as a directory-based MSI protocol keeps the caches of processors coherent, but for regions of any length, and for as long as a thread
+//! holds the lock. The *nodes*, here processes, cache the lock together with its regions until another one asks. So getting a lock again that
+//! nobody else wanted costs nothing in the pool.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `node` | nodes, and sets of them |
+//! | `entry` | the directory entry: who may read, who may write, who holds the queue |
+//! | `queue` | the wait queue, and to whom a writer hands the lock over |
+//! | `state` | both, as words of a pool |
+//! | `layout` | a lock's bytes in a pool |
+//! | `transition` | changes of the entry that a crash cannot tear |
+//! | `cohort` | what a process has, and how its threads share it |
+//! | `drive` | acting for a process: asking, learning, giving up |
+//! | `agent` | the process's answers while its threads are elsewhere |
+//! | `cached` | the handle of a thread on a lock that its process caches |
+//! | `lock`, `guard` | the handle for users, on any memory, and its holds |
+//!
+//! `entry` and `queue` are pure: they know neither pools nor messages. The protocol page is `docs/protocols/directory-locks.md`.
+
+pub mod agent;
+pub mod cached;
+pub mod cohort;
+pub mod drive;
+pub mod entry;
+pub mod guard;
+pub mod layout;
+pub mod lock;
+pub mod node;
+pub mod queue;
+pub mod state;
+pub mod transition;
+
+pub use lock::DirectoryLock;
