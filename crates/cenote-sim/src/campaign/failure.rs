@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{Plan, Result, Run, same_way};
 use crate::exec::Event;
 use crate::schedule;
+use crate::subjects::Subject;
 
 /// Runs that a search for a simpler schedule may take.
 const SHRINK_RUNS: u32 = 400;
@@ -24,7 +25,7 @@ pub struct Failure {
     pub drawn: String,
     /// What the policy drew.
     pub parameters: String,
-    /// The command that repeats the schedule.
+    /// How to repeat the schedule: a command, or a call for an index that the command does not know.
     pub repeat: String,
     /// The schedule, as [`schedule::decode`] reads it.
     pub schedule: String,
@@ -78,7 +79,12 @@ impl Plan {
 
     fn repeat(&self, seed: u64, schedule: &str) -> String {
         let arguments = self.arguments(seed);
-        format!("cenote sim {arguments} --replay '{schedule}'")
+        match self.subject {
+            Subject::Own(_) => {
+                format!("plan.replay({seed}, schedule::decode(\"{schedule}\")?)\nof the plan {arguments}")
+            }
+            _ => format!("cenote sim {arguments} --replay '{schedule}'"),
+        }
     }
 }
 
@@ -94,7 +100,8 @@ impl fmt::Display for Failure {
         for step in &self.timeline {
             writeln!(f, "{step}")?;
         }
-        write!(f, "\nrepeat it with\n  {}", self.repeat)
+        write!(f, "\nrepeat it with")?;
+        self.repeat.lines().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::history::History;
 use crate::machine::{Capacity, Shape};
 use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
 use crate::profile::Profile;
-use crate::subjects::{Load, Subject, below, pool, random};
+use crate::subjects::{Load, Makes, OwnIndex, Subject, below, pool, random};
 use crate::sweep::Moment;
 
 /// After so many steps a run counts as stuck, unless it is told otherwise, for each [`OPERATIONS`] operations of its threads.
@@ -412,7 +412,10 @@ impl Plan {
         policy: Box<dyn Policy>,
         traces: bool,
         crashes: Vec<Crash>,
-    ) -> Run {
+    ) -> Run
+    where
+        OwnIndex: Makes<C>,
+    {
         let parameters = self.subject.parameters(C, self.hosts, self.threads);
         let settings = Settings {
             shape: Shape {
@@ -500,7 +503,7 @@ impl Plan {
         trimmed(best)
     }
 
-    /// The arguments of `cenote sim` that run a seed of this plan.
+    /// The arguments of `cenote sim` that run a seed of this plan. It does not know an index of somebody's own.
     pub fn arguments(&self, seed: u64) -> String {
         let mut text = format!(
             "{} --memory {} --hosts {} --threads {} --operations {} --crashes {} --seed {seed}",
