@@ -8,6 +8,7 @@ pub mod detection;
 pub mod exec;
 pub mod history;
 pub mod machine;
+pub mod own;
 pub mod policy;
 pub mod profile;
 pub mod reproduce;

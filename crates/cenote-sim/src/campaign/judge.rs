@@ -7,6 +7,26 @@ use crate::exec::{Ended, Outcome, Stop};
 use crate::history::{Event, History};
 use crate::subjects::Inner;
 
+/// Why calls fit no order.
+pub(super) struct Disorder {
+    what: String,
+    /// The step at which the last of them returned.
+    pub(super) step: Option<u64>,
+}
+
+impl From<Verdict> for Disorder {
+    fn from(verdict: Verdict) -> Self {
+        let step = match &verdict {
+            Verdict::Violation(violation) => violation.lines.iter().find(|line| line.is_last),
+            _ => None,
+        };
+        Self {
+            step: step.and_then(|line| line.returned),
+            what: verdict.to_string(),
+        }
+    }
+}
+
 /// Configurations of a history with calls on several keys after which the search for an order is given up.
 const CALLS_STATES_MAX: usize = 1 << 16;
 
@@ -72,7 +92,7 @@ impl Plan {
         }
         let is_by_key = self
             .has_order(history)
-            .map_err(|what| Result::Wrong("linearizability", what))?;
+            .map_err(|disorder| Result::Wrong("linearizability", disorder.what))?;
         match account.as_ref().map(leak::check) {
             None => {
                 let never = "the auditor did not come to its account".to_owned();
@@ -88,7 +108,7 @@ impl Plan {
     }
 
     /// Whether the calls fit some order; `Ok(true)` if only what they say of each key was found to.
-    fn has_order(&self, history: &History<Op, Ret>) -> std::result::Result<bool, String> {
+    pub(super) fn has_order(&self, history: &History<Op, Ret>) -> std::result::Result<bool, Disorder> {
         let mut options = linear::Options {
             durability: self.durability(),
             ..linear::Options::default()
@@ -97,25 +117,25 @@ impl Plan {
         if !history.events().iter().any(is_look) {
             return match linear::check_parts(&OrderedMap, history, &options) {
                 Verdict::Linearizable => Ok(false),
-                other => Err(other.to_string()),
+                other => Err(other.into()),
             };
         }
         if let Some(look) = history.events().iter().find(|event| !is_well_formed(event)) {
-            return Err(format!(
-                "process {}: {:?} -> {:?}",
-                look.process, look.op, look.result
-            ));
+            return Err(Disorder {
+                what: format!("process {}: {:?} -> {:?}", look.process, look.op, look.result),
+                step: look.returned,
+            });
         }
         // A fault of one key is found at once, and reported more simply.
         match by_key(history).map(|history| linear::check_parts(&OrderedMap, &history, &options)) {
             None | Some(Verdict::Linearizable) => {}
-            Some(other) => return Err(other.to_string()),
+            Some(other) => return Err(other.into()),
         }
         options.states_max = CALLS_STATES_MAX;
         match linear::check(&OrderedMap, history, &options) {
             Verdict::Linearizable => Ok(false),
             Verdict::Undecided { .. } => Ok(true),
-            violation => Err(violation.to_string()),
+            violation => Err(violation.into()),
         }
     }
 }

@@ -1,6 +1,11 @@
 //! Many runs of one subject, each from a seed; the first that fails is repeated, shrunk and reported.
 
+mod failure;
 mod judge;
+mod trial;
+
+pub use failure::Failure;
+pub use trial::Passed;
 
 use cenote::Guidelines;
 use cenote::pod::format::geometry::Geometry;
@@ -8,12 +13,12 @@ use cenote::pod::instance::limits::{CHUNK_ENTRIES_MIN, Limits};
 
 use crate::check::linear::Durability;
 use crate::check::spec::ordered::{Op, Ret};
-use crate::exec::{Crash, Delegation, Event, Outcome, Settings, run};
+use crate::exec::{Crash, Delegation, Outcome, Settings, run};
 use crate::history::History;
 use crate::machine::{Capacity, Shape};
 use crate::policy::{Bounds, Exhaustive, Pct, Policy, RandomWalk, Replay};
 use crate::profile::Profile;
-use crate::subjects::{Load, Subject, below, pool, random};
+use crate::subjects::{Load, Makes, OwnIndex, Subject, below, pool, random};
 use crate::sweep::Moment;
 
 /// After so many steps a run counts as stuck, unless it is told otherwise, for each [`OPERATIONS`] operations of its threads.
@@ -149,6 +154,27 @@ impl std::fmt::Display for Explored {
 }
 
 impl Plan {
+    /// A plan as `cenote sim` has it unless it is told otherwise: two hosts of two threads with ten operations each, of which one may die.
+    pub const fn new(subject: Subject, coherent: bool) -> Self {
+        Self {
+            subject,
+            coherent,
+            delegated: false,
+            hosts: 2,
+            threads: 2,
+            operations: 10,
+            crashes: 1,
+            draws_guidelines: true,
+            prefetches: false,
+            has_membarrier: true,
+            blind_exchanges: false,
+            limits: LimitsKind::Drawn,
+            policy: PolicyKind::Random,
+            profile: None,
+            steps_max: STEPS_MAX,
+        }
+    }
+
     /// The machine's name on the command line.
     pub fn memory(&self) -> &'static str {
         match (self.coherent, self.delegated) {
@@ -386,7 +412,10 @@ impl Plan {
         policy: Box<dyn Policy>,
         traces: bool,
         crashes: Vec<Crash>,
-    ) -> Run {
+    ) -> Run
+    where
+        OwnIndex: Makes<C>,
+    {
         let parameters = self.subject.parameters(C, self.hosts, self.threads);
         let settings = Settings {
             shape: Shape {
@@ -474,7 +503,7 @@ impl Plan {
         trimmed(best)
     }
 
-    /// The arguments of `cenote sim` that run a seed of this plan.
+    /// The arguments of `cenote sim` that run a seed of this plan. It does not know an index of somebody's own.
     pub fn arguments(&self, seed: u64) -> String {
         let mut text = format!(
             "{} --memory {} --hosts {} --threads {} --operations {} --crashes {} --seed {seed}",
@@ -523,29 +552,4 @@ fn same_way(a: &Result, b: &Result) -> bool {
         (Result::Wrong(a, _), Result::Wrong(b, _)) => a == b,
         _ => std::mem::discriminant(a) == std::mem::discriminant(b),
     }
-}
-
-/// The last events of a timeline, a line each, with the words at `lines` in front.
-pub fn timeline(events: &[Event], last: usize) -> Vec<String> {
-    let skipped = events.len().saturating_sub(last);
-    events[skipped..]
-        .iter()
-        .enumerate()
-        .map(|(n, event)| match event {
-            Event::Done { thread, op, found } => format!(
-                "{:>7}  thread {thread:<3} {:<11} {:#010x} +{:<4} stored {:#x}, found {found:#x}",
-                skipped + n,
-                op.kind.name(),
-                op.at,
-                op.len,
-                op.value
-            ),
-            Event::Drained { thread, at } => {
-                format!("{:>7}  thread {thread:<3} drained     {at:#010x}", skipped + n)
-            }
-            Event::Evicted { host, line } => format!("{:>7}  host {host} evicts {line:#010x}", skipped + n),
-            Event::Killed { process } => format!("{:>7}  process {process} is killed", skipped + n),
-            Event::KilledThread { thread } => format!("{:>7}  thread {thread} dies", skipped + n),
-        })
-        .collect()
 }

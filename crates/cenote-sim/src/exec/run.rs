@@ -101,8 +101,8 @@ pub struct Outcome {
     pub deaths: Vec<(u32, u64)>,
     /// A checksum over all that happened.
     pub digest: u64,
-    /// What happened, if it was asked for.
-    pub timeline: Vec<Event>,
+    /// What happened, each with the step at which it did, if it was asked for. Histories count the same steps.
+    pub timeline: Vec<(u64, Event)>,
     /// What the policy had drawn.
     pub parameters: String,
     /// Virtual time at the end, in picoseconds; 0 without a profile.

@@ -152,7 +152,7 @@ pub(super) struct World {
     pub owed: Owed,
     pub recording: bool,
     pub decisions: Vec<u32>,
-    pub timeline: Option<Vec<Event>>,
+    pub timeline: Option<Vec<(u64, Event)>>,
     /// Lines that the dead have left dirty in the caches of hosts that go on, each with its host.
     pub left: Vec<(u32, u64)>,
     /// Bytes that the file system has.
@@ -297,7 +297,7 @@ impl World {
 
     pub fn note(&mut self, event: Event) {
         if let Some(timeline) = &mut self.timeline {
-            timeline.push(event);
+            timeline.push((self.steps, event));
         }
     }
 

@@ -1,5 +1,5 @@
-//! Indexes made for comparison: calls on few keys, written down for the check of linearizability, with nodes that are nearly
-//! full when the threads begin.
+//! Indexes made for comparison, and indexes of others' own: calls on few keys, written down for the check of linearizability, with nodes
+//! that are nearly full when the threads begin.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use cenote::{Error, Put};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::assemble::{Parts, assemble};
+use super::gathering::Gathering;
 use super::hash::account;
 use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
@@ -37,16 +38,27 @@ fn key_of(n: u64) -> u64 {
     }
 }
 
+/// What all threads of a run share.
+struct Shared {
+    load: Load,
+    log: Log,
+    gathering: Gathering,
+}
+
 pub fn scenario<const C: bool, I: WordMap<SimMemory<C>> + 'static>(
     load: Load,
     parameters: Parameters,
 ) -> Scenario<C> {
     let log = Log::default();
-    let shared = (load, log.clone());
+    let shared = Shared {
+        load,
+        log: log.clone(),
+        gathering: Gathering::new(load.gathers),
+    };
     let parts = Parts {
-        prepare: |context, (load, log): &(Load, Log)| prepare::<C, I>(context, *load, log),
-        work: |context, pod, (load, log)| work::<C, I>(context, pod, *load, log),
-        audit: |context, (load, log)| audit::<C, I>(context, *load, log),
+        prepare: |context, shared: &Shared| prepare::<C, I>(context, shared.load, &shared.log),
+        work: work::<C, I>,
+        audit: |context, shared| audit::<C, I>(context, shared.load, &shared.log),
     };
     assemble(load, parameters, FRAMES, log, shared, parts)
 }
@@ -79,13 +91,14 @@ fn prepare<const C: bool, I: WordMap<SimMemory<C>>>(
 fn work<const C: bool, I: WordMap<SimMemory<C>>>(
     context: &Context<C>,
     pod: &Arc<Pod<SimMemory<C>>>,
-    load: Load,
-    log: &Log,
+    shared: &Shared,
 ) -> cenote::Result<()> {
+    let Shared { load, log, gathering } = shared;
     let mut random = random(load.seed, context.thread());
     // Where the calls are, so that it is not always the same node that is full.
     let first = load.seed % (2 * FILLERS);
-    let (_, map) = open::<C, I>(pod, load)?;
+    let (_, map) = open::<C, I>(pod, *load)?;
+    gathering.arrive(context);
     for n in 1..=load.operations {
         let value = u64::from(context.thread()) << 32 | u64::from(n);
         let key = key_of(first + below(&mut random, WANTED));

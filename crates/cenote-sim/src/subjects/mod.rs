@@ -23,6 +23,7 @@ mod messages;
 mod names;
 mod observers;
 mod ordered;
+mod own;
 pub mod pool;
 mod removal;
 mod repairs;
@@ -36,6 +37,7 @@ mod trim;
 mod words;
 
 pub use log::{Inner, Log};
+pub use own::{Index, Makes, OwnIndex};
 
 use std::rc::Rc;
 
@@ -94,7 +96,7 @@ impl Load {
 /// Workers besides one a thread, in subjects that have them.
 const WORKERS_BESIDES: u32 = 36;
 
-/// A part of the library.
+/// A part of the library, or an index of somebody's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The hash map on one bucket and few keys.
@@ -185,6 +187,8 @@ pub enum Subject {
     Messages,
     /// The tree in the manner of Sherman.
     Sherman,
+    /// An index that is not the library's.
+    Own(OwnIndex),
 }
 
 impl Subject {
@@ -240,7 +244,12 @@ impl Subject {
         Self::Sherman,
     ];
 
-    /// Its name on the command line.
+    /// An index of somebody's own.
+    pub const fn own<I: Index>() -> Self {
+        Self::Own(OwnIndex::of::<I>())
+    }
+
+    /// Its name, on the command line too unless it is somebody's own.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hash => "hash",
@@ -287,6 +296,7 @@ impl Subject {
             Self::Hot => "hot",
             Self::Messages => "messages",
             Self::Sherman => "sherman",
+            Self::Own(index) => index.name(),
         }
     }
 
@@ -333,6 +343,7 @@ impl Subject {
     pub fn durability(self) -> Durability {
         match self {
             Self::Messages => Durability::Durable,
+            Self::Own(index) => index.durability(),
             _ => Durability::Strict,
         }
     }
@@ -372,7 +383,10 @@ impl Subject {
     }
 
     /// What its processes do.
-    pub fn scenario<const C: bool>(self, load: Load, parameters: Parameters) -> Scenario<C> {
+    pub fn scenario<const C: bool>(self, load: Load, parameters: Parameters) -> Scenario<C>
+    where
+        OwnIndex: Makes<C>,
+    {
         match self {
             Self::Hash => hash::scenario(load, hash::Shape::Bucket, parameters),
             Self::Growth => hash::scenario(load, hash::Shape::Growing, parameters),
@@ -423,6 +437,7 @@ impl Subject {
             Self::Hot => baseline::scenario::<C, Hot<SimMemory<C>, 3>>(load, parameters),
             Self::Messages => messages::scenario(load, parameters),
             Self::Sherman => sherman::scenario(load, parameters),
+            Self::Own(index) => index.scenario(load, parameters),
         }
     }
 }

@@ -188,7 +188,7 @@ impl Found {
     /// Whether no cache lost a line of the memory that tests use.
     pub fn without_evictions(&self) -> bool {
         let is_eviction = |event: &Event| matches!(event, Event::Evicted { line, .. } if *line >= X);
-        !self.outcome.timeline.iter().any(is_eviction)
+        !self.outcome.timeline.iter().any(|(_, event)| is_eviction(event))
     }
 }
 

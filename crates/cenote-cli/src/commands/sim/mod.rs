@@ -7,7 +7,9 @@ mod throughput;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended, Run, STEPS_MAX, timeline};
+use cenote_sim::campaign::{
+    Failure as FailingRun, LimitsKind, Plan, PolicyKind, Result as Ended, Run, STEPS_MAX,
+};
 use cenote_sim::policy::Bounds;
 use cenote_sim::profile::Profile;
 use cenote_sim::schedule;
@@ -156,24 +158,11 @@ struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     exhausted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<Report>,
+    failure: Option<FailingRun>,
 }
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
-}
-
-/// A failing run.
-#[derive(Serialize)]
-struct Report {
-    seed: u64,
-    checker: &'static str,
-    what: String,
-    drawn: String,
-    parameters: String,
-    repeat: String,
-    schedule: String,
-    timeline: Vec<String>,
 }
 
 /// Runs.
@@ -313,7 +302,8 @@ fn campaign(
             if !args.no_shrink {
                 out.note(format!("seed {seed} failed; looking for a simpler schedule"));
             }
-            answer.failure = Some(tell(args, plan, seed, &run, replay.is_none() && !args.no_shrink));
+            let shrinks = replay.is_none() && !args.no_shrink;
+            answer.failure = Some(plan.failure(seed, &run, shrinks, args.timeline));
             answer.result = match run.result {
                 Ended::Stuck(_) => "stuck",
                 Ended::Crashed(_) => "crashed",
@@ -337,36 +327,6 @@ fn bar(seeds: u64, out: &Output, answer: &Answer) -> ProgressBar {
     let bar = ProgressBar::new(seeds).with_message(format!("{}, {}", answer.subject, answer.memory));
     style.map_or(bar.clone(), |style| bar.with_style(style))
 }
-
-/// A failing run for people: shrunk, with the command that repeats it.
-fn tell(args: &Args, plan: &Plan, seed: u64, run: &Run, shrinks: bool) -> Report {
-    let (checker, what) = match &run.result {
-        Ended::Wrong(checker, what) => (*checker, what.clone()),
-        Ended::Stuck(what) => ("progress", what.clone()),
-        Ended::Crashed(what) => ("panic", what.clone()),
-        Ended::Passed => ("none", String::new()),
-    };
-    let mut decisions = run.outcome.decisions.clone();
-    if shrinks {
-        decisions = plan.shrink(seed, decisions, &run.result, SHRINK_RUNS);
-    }
-    let simplest = plan.replay(seed, decisions.clone());
-    let schedule = schedule::encode(&decisions);
-    let arguments = plan.arguments(seed);
-    Report {
-        seed,
-        checker,
-        what,
-        drawn: plan.drawn(seed),
-        parameters: run.outcome.parameters.clone(),
-        repeat: format!("cenote sim {arguments} --replay '{schedule}'"),
-        schedule,
-        timeline: timeline(&simplest.outcome.timeline, args.timeline),
-    }
-}
-
-/// Runs that a search for a simpler schedule may take.
-const SHRINK_RUNS: u32 = 400;
 
 fn export(args: &Args, run: Option<&Run>) -> Result<(), Failure> {
     let (Some(path), Some(history)) = (&args.export, run.and_then(|run| run.history.as_ref())) else {
@@ -407,12 +367,8 @@ fn text(answer: &Answer) -> String {
         (None, Some(time)) => format!("{head}, {time:.0} ns of virtual time"),
         (None, None) => head,
     };
-    let Some(told) = &answer.failure else {
-        return head;
-    };
-    let timeline = told.timeline.join("\n");
-    format!(
-        "{head}\nseed {}: {}\n{}: {}\npolicy: {}\n\nthe schedule that is repeated below, its last steps:\n{timeline}\n\nrepeat it with\n  {}",
-        told.seed, told.drawn, told.checker, told.what, told.parameters, told.repeat,
-    )
+    match &answer.failure {
+        Some(failure) => format!("{head}\n{failure}"),
+        None => head,
+    }
 }
