@@ -208,8 +208,14 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         std::thread::yield_now()
     }
 
-    /// The caller has waited for very long: sleeps for this time at most. Unparking the thread ends the sleep.
+    /// The caller has waited for very long: sleeps for this time at most.
     fn rest(&self, time: std::time::Duration) {
+        std::thread::sleep(time)
+    }
+
+    /// The same, but unparking the thread ends the sleep. The caller gives back what was not meant for it: it unparks itself once it has what it waited
+    /// for, as the thread may have been unparked by its user.
+    fn park(&self, time: std::time::Duration) {
         std::thread::park_timeout(time)
     }
 

@@ -209,6 +209,8 @@ impl<M: Mapped> Pool<M> {
     fn open_of(path: &Path, options: &Options, trust: Trust) -> Result<Self> {
         let pod = join(path, options, trust, Pod::join)?;
         if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
+            // Nobody else can: hosts do not know whether it lives.
+            pod.forget_dead_repairer();
             return Err(Error::Host {
                 host: ALONE,
                 source: HostError::IdNeeded,
