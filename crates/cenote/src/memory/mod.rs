@@ -61,7 +61,7 @@ mod conformance_tests;
 
 pub use backing::{Backing, Device};
 pub use barrier::compiler_barrier;
-pub use cells::{OwnedWord, Published, SyncWord, Unpublished, WordLine};
+pub use cells::{Guarded, OwnedWord, Published, SyncWord, Unpublished, WordLine};
 pub(crate) use child::kill_group;
 pub use child::{Signal, WatchedChild, await_any, crash};
 pub use coherent::Coherent;

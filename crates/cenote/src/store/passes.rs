@@ -61,12 +61,7 @@ impl<M: Memory> Pool<M> {
 fn await_recoveries<M: Memory>(worker: &Worker<M>) {
     let is_recovering = |(_, state): &(u32, State)| state.phase == Phase::Recovering;
     for _ in 0..RECOVERY_POLLS {
-        if !worker
-            .pod()
-            .attached_workers()
-            .iter()
-            .any(|state| is_recovering(state))
-        {
+        if !worker.pod().attached_workers().iter().any(is_recovering) {
             return;
         }
         worker.mem().rest(Duration::from_millis(1));
