@@ -156,6 +156,7 @@ fn processes_that_are_killed_hold_nobody_up() {
     killed_anywhere::<Noncoherent>();
 }
 
+#[cfg(feature = "crash-points")]
 fn at_crash_points<M: Backend>() {
     scene::<M>(|path, pool| {
         let lock = pool.rwlock::<Value>("value").unwrap();
