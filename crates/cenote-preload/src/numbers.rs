@@ -23,16 +23,22 @@ fn map(thread: &mut Thread, state: &State) -> Result<HashMap<Coherent>, Refusal>
     Ok(HashMap::open_or_create(worker, MAP, Guidelines::default())?)
 }
 
+/// How many numbers from this process's first on to look for the next free one at. Numbers are used again early, as threads keep what they have opened.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The number that this process begins at: processes begin at different ones, so that they seldom meet.
+fn first(state: &State) -> u32 {
+    std::process::id().wrapping_mul(0x9e37_79b9) % state.count
+}
+
 /// Takes a number that nobody uses. Its lock is free.
 pub fn take(thread: &mut Thread, state: &State, is_private: bool) -> Result<u32, Refusal> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
     let user = match is_private {
         true => this_process(),
         false => SHARED,
     };
     let numbers = map(thread, state)?;
-    // Processes begin at different numbers, so that they seldom meet.
-    let first = std::process::id().wrapping_mul(0x9e37_79b9) % state.count;
+    let first = first(state);
     for round in 0..2 {
         for _ in 0..state.count {
             let number = (first + NEXT.fetch_add(1, Ordering::Relaxed) % state.count) % state.count;
@@ -55,6 +61,8 @@ pub fn take(thread: &mut Thread, state: &State, is_private: bool) -> Result<u32,
 /// Gives a number back.
 pub fn give_back(thread: &mut Thread, state: &State, number: u32) -> Result<(), Refusal> {
     map(thread, state)?.remove(&key(number))?;
+    let after = (number + state.count - first(state)) % state.count;
+    NEXT.fetch_min(after, Ordering::Relaxed);
     Ok(())
 }
 

@@ -62,20 +62,26 @@ fn preloaded(program: &str, folder: &Path) -> Command {
     command
 }
 
-/// Runs one of its test programs with arguments of which `FILE` is a database.
+/// Runs one of its test programs with arguments of which one is a database: `FILE`, with an ending where that says of which kind it is.
 fn passes(folder: &Path, line: &str) {
     let mut words = line.split_whitespace();
     let mut command = preloaded(words.next().unwrap(), folder);
-    let file = folder.join("db");
-    command.args(words.map(|word| match word {
-        "FILE" => file.as_os_str().to_owned(),
-        word => word.into(),
-    }));
+    let mut file = None;
+    for word in words {
+        match word.strip_prefix("FILE") {
+            Some(ending) => command.arg(file.insert(folder.join(format!("db{ending}")))),
+            None => command.arg(word),
+        };
+    }
     let said = succeed(&mut command, LIMIT);
     assert!(said.contains("\nok\n"), "{line}: {said}");
     assert!(!said.contains("cenote-preload:"), "{line}: {said}");
-    let _ = std::fs::remove_file(&file);
-    let _ = std::fs::remove_dir_all(&file);
+    if let Some(file) = file {
+        let _ = match file.is_dir() {
+            true => std::fs::remove_dir_all(file),
+            false => std::fs::remove_file(file),
+        };
+    }
 }
 
 fn folder() -> tempfile::TempDir {
@@ -96,7 +102,7 @@ fn its_file_databases_pass_their_tests() {
         "kctreetest order -th 4 FILE 2000",
         "kctreetest wicked -th 4 -it 2 FILE 2000",
         "kctreetest tran -th 4 -it 2 FILE 1000",
-        "kcpolytest wicked -th 4 -it 2 FILE 1000",
+        "kcpolytest wicked -th 4 -it 2 FILE.kct 1000",
         "kcdirtest wicked -th 4 -it 1 FILE 200",
     ] {
         passes(folder.path(), line);
