@@ -78,10 +78,6 @@ impl Entry {
         }
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.handle.is_some()
-    }
-
     pub(crate) fn is_held(&self) -> bool {
         !matches!(self.hold, Hold::Nothing)
     }

@@ -25,15 +25,24 @@ use crate::pool::{Lock, OpenPool, closed};
 use crate::refusal::Refusal;
 
 thread_local! {
-    // Neither has a destructor, so that both are there as long as the thread.
-    static CURRENT: Cell<*mut Thread> = const { Cell::new(null_mut()) };
-    static WITHIN: Cell<bool> = const { Cell::new(false) };
+    // Has no destructor, so that it is there as long as the thread.
+    static CURRENT: Current = const { Current { thread: Cell::new(null_mut()), within: Cell::new(false) } };
+}
+
+/// Where the calling thread's value is, and whether a call uses it.
+struct Current {
+    thread: Cell<*mut Thread>,
+    within: Cell<bool>,
 }
 
 /// What one thread has open and holds.
 #[derive(Default)]
 pub struct Thread {
-    entries: HashMap<u64, Box<Entry>, BuildHasherDefault<Number>>,
+    entries: Vec<(u64, Entry)>,
+    /// Where the entry of a number is.
+    index: HashMap<u64, usize, BuildHasherDefault<Number>>,
+    /// Where the entry used last is.
+    last: usize,
     seats: Vec<Seats>,
     /// How many locks had been closed when it last forgot closed ones.
     closed: u64,
@@ -72,28 +81,32 @@ impl Hasher for Number {
 /// Calls with what this thread has.
 #[inline]
 pub fn with<T>(call: impl FnOnce(&mut Thread) -> Result<T, Refusal>) -> Result<T, Refusal> {
-    struct Left;
-    impl Drop for Left {
+    struct Left<'c>(&'c Cell<bool>);
+    impl Drop for Left<'_> {
         fn drop(&mut self) {
-            WITHIN.set(false);
+            self.0.set(false);
         }
     }
-    if WITHIN.replace(true) {
-        return Err(Refusal::Within);
-    }
-    let _left = Left;
-    let mut current = CURRENT.get();
-    if current.is_null() {
-        current = begin()?;
-    }
-    // SAFETY: it is this thread's own, lives until the thread's end or `forget`, and `WITHIN` says that nobody else refers to it.
-    call(unsafe { &mut *current })
+    CURRENT.with(|current| {
+        if current.within.replace(true) {
+            return Err(Refusal::Within);
+        }
+        let _left = Left(&current.within);
+        let mut thread = current.thread.get();
+        if thread.is_null() {
+            thread = begin(current);
+        }
+        // SAFETY: it is this thread's own, lives until the thread's end or `forget`, and `within` says that nobody else refers to it.
+        call(unsafe { &mut *thread })
+    })
 }
 
 /// Forgets what this thread has, without giving anything back: for the child of a fork, whose copies are nobody's.
 pub fn forget() {
-    CURRENT.set(null_mut());
-    WITHIN.set(false);
+    CURRENT.with(|current| {
+        current.thread.set(null_mut());
+        current.within.set(false);
+    });
     if let Some(&key) = KEY.get() {
         // SAFETY: the key was made by `begin`, and is never deleted.
         unsafe { libc::pthread_setspecific(key, null_mut()) };
@@ -103,14 +116,14 @@ pub fn forget() {
 static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
 
 extern "C" fn end(thread: *mut c_void) {
-    CURRENT.set(null_mut());
+    CURRENT.with(|current| current.thread.set(null_mut()));
     // SAFETY: `begin` made it of a box, and nothing refers to it any more.
     let thread = unsafe { Box::from_raw(thread.cast::<Thread>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(thread)));
 }
 
 #[cold]
-fn begin() -> Result<*mut Thread, Refusal> {
+fn begin(current: &Current) -> *mut Thread {
     let key = *KEY.get_or_init(|| {
         let mut key = 0;
         // SAFETY: writes a variable of ours; the destructor is a plain function.
@@ -123,8 +136,8 @@ fn begin() -> Result<*mut Thread, Refusal> {
     let thread = Box::into_raw(Box::<Thread>::default());
     // SAFETY: a key that is none is refused, and nothing else is done.
     unsafe { libc::pthread_setspecific(key, thread.cast()) };
-    CURRENT.set(thread);
-    Ok(thread)
+    current.thread.set(thread);
+    thread
 }
 
 impl Thread {
@@ -141,9 +154,7 @@ impl Thread {
         access: Access,
         wait: Wait,
     ) -> Result<Acquired, Refusal> {
-        if let Some(entry) = self.entries.get_mut(&number)
-            && entry.is_open()
-        {
+        if let Some(entry) = self.find(number) {
             if let Some(again) = entry.again(access, wait) {
                 return again;
             }
@@ -165,10 +176,10 @@ impl Thread {
         wait: Wait,
     ) -> Result<Acquired, Refusal> {
         self.open(number, lock)?;
-        let Self { entries, seats, .. } = self;
-        let entry = entries
-            .get_mut(&number)
-            .ok_or(Refusal::Invalid("the lock is not open"))?;
+        let Self {
+            entries, seats, last, ..
+        } = self;
+        let (_, entry) = &mut entries[*last];
         let seats = seats_in(seats, &entry.lock)?;
         for after in 0.. {
             match entry.take(access, wait) {
@@ -186,9 +197,18 @@ impl Thread {
         unreachable!("a worker is added in each round")
     }
 
-    /// Opens a lock, so that it is known whether that can be.
+    /// A lock that is open.
+    #[inline]
+    fn find(&mut self, number: u64) -> Option<&mut Entry> {
+        if self.entries.get(self.last).is_none_or(|&(of, _)| of != number) {
+            self.last = *self.index.get(&number)?;
+        }
+        self.entries.get_mut(self.last).map(|(_, entry)| entry)
+    }
+
+    /// Opens a lock, so that it is known whether that can be. It is the one used last then.
     pub fn open(&mut self, number: u64, lock: impl FnOnce() -> Arc<Lock>) -> Result<(), Refusal> {
-        if self.entries.get(&number).is_some_and(|entry| entry.is_open()) {
+        if self.find(number).is_some() {
             return Ok(());
         }
         self.forget_closed();
@@ -199,7 +219,9 @@ impl Thread {
         let seats = seats_in(&mut self.seats, &entry.lock)?;
         let worker = seats.workers[seats.hint].clone();
         entry.reopen(entry.lock.open(worker)?);
-        self.entries.insert(number, Box::new(entry));
+        self.last = self.entries.len();
+        self.index.insert(number, self.last);
+        self.entries.push((number, entry));
         Ok(())
     }
 
@@ -226,8 +248,8 @@ impl Thread {
     }
 
     /// Whether this thread holds a lock.
-    pub fn holds(&self, number: u64) -> bool {
-        self.entries.get(&number).is_some_and(|entry| entry.is_held())
+    pub fn holds(&mut self, number: u64) -> bool {
+        self.find(number).is_some_and(|entry| entry.is_held())
     }
 
     /// Any of this thread's workers in a pool.
@@ -237,7 +259,7 @@ impl Thread {
 
     #[inline]
     fn held(&mut self, number: u64) -> Result<&mut Entry, Refusal> {
-        let entry = self.entries.get_mut(&number).ok_or(Refusal::NotHeld)?;
+        let entry = self.find(number).ok_or(Refusal::NotHeld)?;
         match entry.lock.pool().is_forked() {
             true => Err(Error::Forked.into()),
             false => Ok(entry),
@@ -251,13 +273,16 @@ impl Thread {
             return;
         }
         self.closed = closed;
-        self.entries
-            .retain(|_, entry| !entry.lock.is_closed() || entry.is_held() && !entry.lock.pool().is_forked());
+        self.entries.retain(|(_, entry)| {
+            !entry.lock.is_closed() || entry.is_held() && !entry.lock.pool().is_forked()
+        });
+        let numbers = self.entries.iter().map(|&(number, _)| number);
+        self.index = numbers.zip(0..).collect();
         let entries = &self.entries;
         self.seats.retain(|seats| {
             entries
-                .values()
-                .any(|entry| Arc::ptr_eq(entry.lock.pool(), &seats.pool))
+                .iter()
+                .any(|(_, entry)| Arc::ptr_eq(entry.lock.pool(), &seats.pool))
         });
     }
 }

@@ -21,6 +21,8 @@ pub struct Settings {
     pub pool: Option<PathBuf>,
     /// `CENOTE_LOCKS`: how many locks a new pool has.
     pub locks: u32,
+    /// `CENOTE_THREADS`: how many threads may use a new pool at a time. One that holds many locks counts once for each eight.
+    pub threads: u32,
     /// `CENOTE_PRIVATE=1`: takes over private locks, too, where a program initialises them by a call.
     pub private: bool,
     /// `CENOTE_OWNER_DEAD`: `go-on`, `tell` or `abort`.
@@ -31,9 +33,12 @@ pub struct Settings {
 
 /// A new pool has so many locks.
 const LOCKS: u32 = 16_384;
+/// A new pool has places for so many threads. A writer looks at a bit for each: these fit one line.
+const THREADS: u32 = 512;
 
 fn read(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Settings {
     let text = |name| variable(name).and_then(|value| value.into_string().ok());
+    let number = |name| text(name).and_then(|value| value.parse().ok());
     let path = |name| {
         variable(name)
             .filter(|value| !value.is_empty())
@@ -45,9 +50,8 @@ fn read(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Settings {
             1 if !pool.is_absolute() => PathBuf::from("/dev/shm").join(pool),
             _ => pool,
         }),
-        locks: text("CENOTE_LOCKS")
-            .and_then(|value| value.parse().ok())
-            .unwrap_or(LOCKS),
+        locks: number("CENOTE_LOCKS").unwrap_or(LOCKS),
+        threads: number("CENOTE_THREADS").unwrap_or(THREADS),
         private: text("CENOTE_PRIVATE").is_some_and(|value| value == "1"),
         owner_dead: match text("CENOTE_OWNER_DEAD").as_deref() {
             Some("tell") => OwnerDead::Tell,

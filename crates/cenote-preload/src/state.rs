@@ -65,9 +65,9 @@ fn open() -> Result<&'static State, Refusal> {
     };
     let options = Options {
         // An array of so many locks, and room for which of them are in use.
-        size: (u64::from(settings().locks) * 1024).max(16 << 20),
-        max: 4 << 30,
-        workers: 1024,
+        size: (u64::from(settings().locks) * (384 + u64::from(settings().threads) / 8)).max(16 << 20),
+        max: 8 << 30,
+        workers: settings().threads,
         ..Options::default()
     };
     let pool: Pool = Pool::open_or_create(path, &options)?;

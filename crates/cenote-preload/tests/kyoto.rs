@@ -58,6 +58,8 @@ fn preloaded(program: &str, folder: &Path) -> Command {
     command
         .env("LD_PRELOAD", built("libcenote_preload.so"))
         .env("CENOTE_POOL", folder.join("pool"))
+        // A walk through a database takes up to 2,048 locks at a time.
+        .env("CENOTE_THREADS", "4096")
         .env("CENOTE_PRIVATE", "1");
     command
 }
