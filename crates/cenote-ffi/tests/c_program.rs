@@ -44,6 +44,24 @@ fn processes_in_c_with_the_static_library() {
     build_and_run(&Path::new(ROOT).join("tests/c/processes.c"), true);
 }
 
+/// C++ takes the header as well.
+#[test]
+fn the_header_in_cxx() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source.cc");
+    std::fs::write(
+        &source,
+        "#include <cenote.h>\nint (*call)(cenote_rwlock *) = cenote_rwlock_unlock;\n",
+    )
+    .unwrap();
+    let mut command = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+    command
+        .args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic"])
+        .arg(format!("-I{ROOT}/include"))
+        .arg(source);
+    succeed(&mut command, Duration::from_secs(60));
+}
+
 /// The example in the documentation compiles and runs.
 #[test]
 fn the_documented_example() {

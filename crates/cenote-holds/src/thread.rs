@@ -46,6 +46,8 @@ pub struct Thread {
     seats: Vec<Seats>,
     /// How many locks had been closed when it last forgot closed ones.
     closed: u64,
+    /// How often its end has been put off.
+    put_off: u32,
 }
 
 /// A thread's workers in one pool.
@@ -115,10 +117,25 @@ pub fn forget() {
 
 static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
 
+/// How often the end of a thread's value is put off, so that other destructors of the thread, which may use locks, come first. POSIX runs
+/// destructors four times at least.
+const PUT_OFF: u32 = 2;
+
 extern "C" fn end(thread: *mut c_void) {
+    let thread = thread.cast::<Thread>();
+    // SAFETY: `begin` made it, and this thread is in no other call.
+    let put_off = unsafe { &mut (*thread).put_off };
+    *put_off += 1;
+    if let Some(&key) = KEY.get()
+        && *put_off <= PUT_OFF
+    {
+        // SAFETY: the key was made by `begin`, and is never deleted.
+        unsafe { libc::pthread_setspecific(key, thread.cast()) };
+        return;
+    }
     CURRENT.with(|current| current.thread.set(null_mut()));
     // SAFETY: `begin` made it of a box, and nothing refers to it any more.
-    let thread = unsafe { Box::from_raw(thread.cast::<Thread>()) };
+    let thread = unsafe { Box::from_raw(thread) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(thread)));
 }
 

@@ -2,9 +2,10 @@
 
 mod common;
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use common::{built, run, succeed};
@@ -46,14 +47,18 @@ impl Scene {
         self.folder.path().join("pool")
     }
 
-    fn run(&self, what: &str, variables: &[(&str, &str)]) -> Output {
+    fn command(&self, what: &str) -> Command {
         let mut command = Command::new(&self.program);
         command
             .arg(what)
             .env("LD_PRELOAD", built("libcenote_preload.so"))
-            .env("CENOTE_POOL", self.pool())
-            .envs(variables.iter().copied());
-        run(&mut command, Duration::from_secs(120))
+            .env("CENOTE_POOL", self.pool());
+        command
+    }
+
+    fn run(&self, what: &str, variables: &[(&str, &str)]) -> Output {
+        let mut command = self.command(what);
+        run(command.envs(variables.iter().copied()), Duration::from_secs(120))
     }
 }
 
@@ -94,6 +99,38 @@ fn the_other_calls_and_private_locks() {
     let scene = scene();
     let (out, err) = texts(&scene.run("rest", &[]));
     assert_eq!(out, "all is well\n", "{err}");
+}
+
+/// Ends a process, also when the test fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn programs_that_have_a_file_in_common() {
+    let scene = scene();
+    let file = scene.folder.path().join("file");
+    let mut holder = scene.command("hold");
+    let mut holder = Running(holder.arg(&file).stdout(Stdio::piped()).spawn().unwrap());
+    let mut said = [0; 6];
+    holder.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    drop(holder);
+    let mut taker = scene.command("take");
+    let (out, err) = texts(&run(taker.arg(&file), Duration::from_secs(60)));
+    assert_eq!(out, "taken\n", "{err}");
+    assert_eq!(err.matches("died while it was writing").count(), 1, "{err}");
+}
+
+#[test]
+fn destructors_of_a_thread_may_unlock() {
+    let scene = scene();
+    let (out, err) = texts(&scene.run("leave", &[]));
+    assert_eq!((out.as_str(), err.as_str()), ("all is well\n", ""));
 }
 
 #[test]

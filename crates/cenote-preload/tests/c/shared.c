@@ -1,10 +1,12 @@
 // An ordinary program with process-shared reader-writer locks of pthread's, which knows nothing of Cenote.
 //
 // `shared count`: processes that count under a lock, and one that is killed while it has the lock; prints "counted N". With libc's locks it waits for ever.
-// `shared dead`: what the next call returns after a death. `shared rest`: the other calls, and private locks.
+// `shared hold FILE`: makes a lock in a file, takes it, prints "taken", and waits to be killed. `shared take FILE`: takes it. `shared leave`: a thread's
+// destructor unlocks. `shared dead`: what the next call returns after a death. `shared rest`: the other calls, and private locks.
 
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,14 +36,22 @@ struct shared {
     volatile int has_it;
 };
 
-static struct shared *make(void) {
-    struct shared *shared =
-        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+static struct shared *map(int file) {
+    int flags = MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0);
+    return mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, flags, file, 0);
+}
+
+static void initialise(struct shared *shared) {
     pthread_rwlockattr_t attribute;
     IS(0, pthread_rwlockattr_init(&attribute));
     IS(0, pthread_rwlockattr_setpshared(&attribute, PTHREAD_PROCESS_SHARED));
     IS(0, pthread_rwlock_init(&shared->lock, &attribute));
     IS(0, pthread_rwlockattr_destroy(&attribute));
+}
+
+static struct shared *make(void) {
+    struct shared *shared = map(-1);
+    initialise(shared);
     return shared;
 }
 
@@ -185,13 +195,61 @@ static void rest(void) {
     puts("all is well");
 }
 
+// Programs that have nothing but a file in common.
+static void in_file(const char *path, int makes) {
+    int file = open(path, O_RDWR | (makes ? O_CREAT | O_EXCL : 0), 0600);
+    IS(1, file >= 0);
+    IS(0, ftruncate(file, sizeof(struct shared)));
+    struct shared *shared = map(file);
+    if (makes) {
+        initialise(shared);
+    }
+    IS(0, pthread_rwlock_wrlock(&shared->lock));
+    puts("taken");
+    fflush(stdout);
+    if (makes) {
+        pause();
+    }
+    IS(0, pthread_rwlock_unlock(&shared->lock));
+    IS(0, pthread_rwlock_destroy(&shared->lock));
+}
+
+static void unlock(void *of) {
+    IS(0, pthread_rwlock_unlock(of));
+}
+
+static pthread_key_t key;
+
+static void *lock_until_its_end(void *of) {
+    IS(0, pthread_rwlock_wrlock(of));
+    IS(0, pthread_key_create(&key, unlock));
+    IS(0, pthread_setspecific(key, of));
+    return NULL;
+}
+
+static void leave(void) {
+    struct shared *shared = make();
+    pthread_t thread;
+    IS(0, pthread_create(&thread, NULL, lock_until_its_end, &shared->lock));
+    IS(0, pthread_join(thread, NULL));
+    IS(0, pthread_rwlock_wrlock(&shared->lock));
+    IS(0, pthread_rwlock_unlock(&shared->lock));
+    puts("all is well");
+}
+
 int main(int number, char **arguments) {
-    IS(2, number);
+    IS(1, number == 2 || number == 3);
     alarm(100);
+    if (number == 3) {
+        in_file(arguments[2], strcmp(arguments[1], "hold") == 0);
+        return 0;
+    }
     if (strcmp(arguments[1], "count") == 0) {
         count();
     } else if (strcmp(arguments[1], "dead") == 0) {
         dead();
+    } else if (strcmp(arguments[1], "leave") == 0) {
+        leave();
     } else {
         rest();
     }
