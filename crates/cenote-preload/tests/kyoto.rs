@@ -167,6 +167,11 @@ fn a_process_that_is_killed_keeps_no_other_from_going_on() {
     // Those who were killed have left the numbers of their locks.
     let pool: cenote::Pool = cenote::Pool::open(folder.path().join("pool"), &Default::default()).unwrap();
     assert!(pool.map("preload-numbers").unwrap().len() >= 3);
+    let report = pool.fsck(false).unwrap();
+    assert!(
+        report.problems.is_empty() && report.leaked.is_empty(),
+        "{report:?}"
+    );
 }
 
 #[test]
