@@ -19,6 +19,7 @@
 //! | `agent` | the process's answers while its threads are elsewhere |
 //! | `cached` | the handle of a thread on a lock that its process caches |
 //! | `lock`, `guard` | the handle for users, on any memory, and its holds |
+//! | `messages/` | the other transport: messages to a directory at a memory node |
 //!
 //! `entry` and `queue` are pure: they know neither pools nor messages. The protocol page is `docs/protocols/directory-locks.md`.
 
@@ -30,6 +31,7 @@ pub mod entry;
 pub mod guard;
 pub mod layout;
 pub mod lock;
+pub mod messages;
 pub mod node;
 pub mod queue;
 pub mod state;

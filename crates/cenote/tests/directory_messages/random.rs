@@ -1,0 +1,124 @@
+//! Runs on a simulated network, from seeds.
+
+use std::collections::VecDeque;
+
+use cenote::sync::directory::queue::Permission;
+
+use crate::world::{Fault, Thread, World};
+
+/// Runs of the library as it is.
+const SEEDS: u64 = 50_000;
+/// More messages than that are not on their way at once: the network loses one.
+const NETWORK_MAX: usize = 64;
+/// So many times, once losses have ended, all messages arrive and all nodes send again, at most.
+const ROUNDS: usize = 400;
+
+/// SplitMix64.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn script(&mut self) -> VecDeque<Permission> {
+        let wants = [Permission::Shared, Permission::Exclusive];
+        (0..self.below(8)).map(|_| wants[self.below(2)]).collect()
+    }
+}
+
+/// A run from a seed. Fails with what must not be.
+pub fn run(seed: u64) -> Result<(), Fault> {
+    let mut draws = Draws(seed);
+    let nodes = 2 + draws.below(4);
+    let mut world = World::new(&vec![&[][..]; nodes]);
+    for n in 0..nodes {
+        world.peers[n].as_mut().unwrap().script = draws.script();
+    }
+    let mut deaths = draws.below(3);
+    // In some runs hardly a message is lost, in others many are.
+    let harm = [0, 1, 5, 20][draws.below(4)];
+    for _ in 0..400 {
+        step(&mut world, &mut draws, harm, &mut deaths)?;
+    }
+    // From here on nothing is lost.
+    for _ in 0..ROUNDS {
+        if world.is_done() {
+            return Ok(());
+        }
+        for n in 0..nodes {
+            if world.can_start(n) {
+                world.start(n)?;
+            }
+            if world.holds(n) {
+                world.finish(n)?;
+            }
+            world.tick(Some(n));
+        }
+        world.tick(None);
+        let arriving = std::mem::take(&mut world.network);
+        arriving
+            .into_iter()
+            .try_for_each(|packet| world.deliver(packet))?;
+    }
+    let waiting = |n: &usize| {
+        let thread = world.peers[*n].as_ref().map(|peer| peer.thread);
+        matches!(thread, Some(Thread::Wants(_)))
+    };
+    Err(format!(
+        "wait for ever: {:?}",
+        (0..nodes).filter(waiting).collect::<Vec<_>>()
+    ))
+}
+
+fn step(world: &mut World, draws: &mut Draws, harm: usize, deaths: &mut usize) -> Result<(), Fault> {
+    if world.network.len() > NETWORK_MAX {
+        world.network.remove(0);
+    }
+    let n = draws.below(world.peers.len());
+    match draws.below(100) {
+        0..45 if !world.network.is_empty() => {
+            let at = draws.below(world.network.len());
+            let is_lost = draws.below(100) < harm;
+            let packet = match draws.below(100) < harm {
+                true => world.network[at].clone(),
+                false => world.network.swap_remove(at),
+            };
+            if !is_lost {
+                world.deliver(packet)?;
+            }
+        }
+        45..65 if world.can_start(n) => world.start(n)?,
+        65..85 if world.holds(n) => world.finish(n)?,
+        85..90 => world.tick(Some(n)),
+        90..93 => world.tick(None),
+        93 if *deaths > 0 && world.peers[n].is_some() => {
+            *deaths -= 1;
+            world.kill(n, draws.below(2) == 0)?;
+        }
+        94..97 if world.peers[n].is_none() => {
+            let script = draws.script();
+            world.rejoin(n, script);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[test]
+fn whatever_the_network_does_locks_exclude_data_is_fresh_and_nobody_waits_for_ever() {
+    for seed in 1..=SEEDS {
+        if let Err(fault) = run(seed) {
+            panic!("seed {seed}: {fault}");
+        }
+    }
+    println!("{SEEDS} seeds, from 1 on");
+}
