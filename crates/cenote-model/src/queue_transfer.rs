@@ -203,7 +203,7 @@ impl Model for QueueTransfer {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("one writer or readers", |model, state| {
+            Property::always("one writer or readers", |model: &Self, state: &State| {
                 let may = |wants| {
                     let has = |node: &Node| state.entry.permission(*node) == Some(wants);
                     model.nodes().filter(has).count()
@@ -213,7 +213,7 @@ impl Model for QueueTransfer {
             }),
             Property::always(
                 "every waiter is next, in the queue, or on its way there",
-                |_, state| {
+                |_, state: &State| {
                     state.waiting.iter().all(|request| {
                         let is = |other: &Request| other.node == request.node;
                         state.entry.holder() == Some(request.node)
@@ -222,18 +222,24 @@ impl Model for QueueTransfer {
                     })
                 },
             ),
-            Property::always("while somebody waits, somebody has the lock", |model, state| {
-                let has = |node: Node| state.entry.permission(node).is_some();
-                state.waiting.is_empty() || model.nodes().any(has)
-            }),
-            Property::sometimes("a transfer meets a request on its way", |_, state| {
+            Property::always(
+                "while somebody waits, somebody has the lock",
+                |model: &Self, state: &State| {
+                    let has = |node: Node| state.entry.permission(node).is_some();
+                    state.waiting.is_empty() || model.nodes().any(has)
+                },
+            ),
+            Property::sometimes("a transfer meets a request on its way", |_, state: &State| {
                 let version = state.transfer.as_ref().map(|(version, _)| *version);
                 version.is_some_and(|version| version != state.entry.version())
             }),
-            Property::sometimes("readers and a next writer are handed the lock", |_, state| {
-                let handover = state.transfer.as_ref().map(|(_, handover)| handover);
-                handover.is_some_and(|handover| !handover.readers.is_empty() && handover.writer.is_some())
-            }),
+            Property::sometimes(
+                "readers and a next writer are handed the lock",
+                |_, state: &State| {
+                    let handover = state.transfer.as_ref().map(|(_, handover)| handover);
+                    handover.is_some_and(|handover| !handover.readers.is_empty() && handover.writer.is_some())
+                },
+            ),
         ]
     }
 }
