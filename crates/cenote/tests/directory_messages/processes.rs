@@ -3,17 +3,19 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cenote::Acquired;
 use cenote::sync::directory::messages::hub::DirectoryThread;
-use cenote::sync::directory::messages::{Directory, RemoteLock, RemoteNode, socket};
+use cenote::sync::directory::messages::{Directory, RemoteError, RemoteLock, RemoteNode, socket};
 
 const LOCK: u64 = 1;
 /// Names the socket, to a process that is one of the three.
 const SOCKET: &str = "CENOTE_TEST_DIRECTORY_SOCKET";
 /// What the process does.
 const PART: &str = "CENOTE_TEST_DIRECTORY_PART";
+/// For so many seconds a child of the dead process lives on.
+const OUTLIVES: u64 = 30;
 /// How often each that survives writes.
 const TIMES: u64 = 100;
 
@@ -30,6 +32,24 @@ fn child(path: &Path, part: &str) -> (Child, impl Iterator<Item = String> + use<
     (child, said)
 }
 
+/// Forks a child that lives longer than the test waits for anything. It must not keep its parent alive in the eyes of the directory, nor act for it.
+fn outlive(lock: &RemoteLock) {
+    // SAFETY: the child calls nothing that needs another thread or a lock that one may have had.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_refused = lock.read().err() == Some(RemoteError::Forked);
+        // SAFETY: the child ends at once, or after some time; no destructor of the parent's runs.
+        unsafe {
+            if !is_refused {
+                libc::kill(libc::getppid(), libc::SIGKILL);
+            }
+            libc::sleep(OUTLIVES as u32);
+            libc::_exit(0);
+        }
+    }
+    assert!(child > 0);
+}
+
 /// What a process does that the test below starts; otherwise nothing.
 #[test]
 fn one_of_three() {
@@ -41,6 +61,7 @@ fn one_of_three() {
     if std::env::var(PART).unwrap() == "dies" {
         let mut guard = lock.write().unwrap();
         guard[0] = 99;
+        outlive(&lock);
         println!("SAYS holds");
         std::thread::sleep(Duration::from_secs(600));
     }
@@ -70,6 +91,7 @@ fn one_is_killed_while_it_has_the_lock() {
     // They wait for it by now, or will.
     std::thread::sleep(Duration::from_millis(200));
     // `Child::kill` sends SIGKILL.
+    let killed = Instant::now();
     dies.kill().unwrap();
     dies.wait().unwrap();
     let mut told = 0;
@@ -78,6 +100,7 @@ fn one_is_killed_while_it_has_the_lock() {
         told += line.strip_prefix("told ").unwrap().parse::<u64>().unwrap();
         assert!(process.wait().unwrap().success());
     }
+    assert!(killed.elapsed() < Duration::from_secs(OUTLIVES / 2));
     // Its successor is told, and everybody until that one has unlocked.
     assert_eq!(told, 1);
     let node = RemoteNode::new(socket::connect(&path).unwrap()).unwrap();

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use cenote::sync::directory::messages::message::DirectorySays;
 use cenote::sync::directory::queue::Permission;
 
-use crate::world::{Fault, Thread, World};
+use crate::world::{Fault, Packet, Thread, World};
 
 /// Runs of the library as it is.
 const SEEDS: u64 = 50_000;
@@ -14,7 +15,7 @@ const NETWORK_MAX: usize = 64;
 const ROUNDS: usize = 400;
 
 /// SplitMix64.
-struct Draws(u64);
+pub struct Draws(pub u64);
 
 impl Draws {
     fn next(&mut self) -> u64 {
@@ -25,7 +26,8 @@ impl Draws {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    /// A number below a bound.
+    pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
@@ -35,8 +37,24 @@ impl Draws {
     }
 }
 
+/// How often runs have met what is hard to meet.
+#[derive(Debug, Default)]
+struct Met {
+    denials: u32,
+    writers_died: u32,
+    next_writers_died: u32,
+    readers_died: u32,
+    waiters_died: u32,
+    /// Deaths of holders in whose queues others stood.
+    queues_rebuilt: u32,
+}
+
 /// A run from a seed. Fails with what must not be.
 pub fn run(seed: u64) -> Result<(), Fault> {
+    run_and_count(seed, &mut Met::default())
+}
+
+fn run_and_count(seed: u64, met: &mut Met) -> Result<(), Fault> {
     let mut draws = Draws(seed);
     let nodes = 2 + draws.below(4);
     let mut world = World::new(&vec![&[][..]; nodes]);
@@ -47,7 +65,7 @@ pub fn run(seed: u64) -> Result<(), Fault> {
     // In some runs hardly a message is lost, in others many are.
     let harm = [0, 1, 5, 20][draws.below(4)];
     for _ in 0..400 {
-        step(&mut world, &mut draws, harm, &mut deaths)?;
+        step(&mut world, &mut draws, harm, &mut deaths, met)?;
     }
     // From here on nothing is lost.
     for _ in 0..ROUNDS {
@@ -79,7 +97,13 @@ pub fn run(seed: u64) -> Result<(), Fault> {
     ))
 }
 
-fn step(world: &mut World, draws: &mut Draws, harm: usize, deaths: &mut usize) -> Result<(), Fault> {
+fn step(
+    world: &mut World,
+    draws: &mut Draws,
+    harm: usize,
+    deaths: &mut usize,
+    met: &mut Met,
+) -> Result<(), Fault> {
     if world.network.len() > NETWORK_MAX {
         world.network.remove(0);
     }
@@ -93,6 +117,7 @@ fn step(world: &mut World, draws: &mut Draws, harm: usize, deaths: &mut usize) -
                 false => world.network.swap_remove(at),
             };
             if !is_lost {
+                met.denials += u32::from(is_denial(&packet));
                 world.deliver(packet)?;
             }
         }
@@ -102,6 +127,7 @@ fn step(world: &mut World, draws: &mut Draws, harm: usize, deaths: &mut usize) -
         90..93 => world.tick(None),
         93 if *deaths > 0 && world.peers[n].is_some() => {
             *deaths -= 1;
+            met.count_death(world, n);
             world.kill(n, draws.below(2) == 0)?;
         }
         94..97 if world.peers[n].is_none() => {
@@ -113,12 +139,48 @@ fn step(world: &mut World, draws: &mut Draws, harm: usize, deaths: &mut usize) -
     Ok(())
 }
 
+fn is_denial(packet: &Packet) -> bool {
+    matches!(packet, Packet::ToNode(message) if matches!(message.says, DirectorySays::Denied { .. }))
+}
+
+impl Met {
+    /// Node `n` is about to die.
+    fn count_death(&mut self, world: &World, n: usize) {
+        let Some(peer) = &world.peers[n] else {
+            return;
+        };
+        let (node, lock) = (peer.client.session().node(), world.lock());
+        let (entry, waiting) = (lock.entry(), lock.waiting());
+        let others_wait = waiting.iter().any(|request| request.node != node);
+        match entry.permission(node) {
+            Some(Permission::Shared) => self.readers_died += 1,
+            Some(Permission::Exclusive) => self.writers_died += 1,
+            None if entry.holder() == Some(node) => self.next_writers_died += 1,
+            None => self.waiters_died += u32::from(waiting.iter().any(|request| request.node == node)),
+        }
+        self.queues_rebuilt += u32::from(entry.holder() == Some(node) && others_wait);
+    }
+
+    fn all(&self) -> [u32; 6] {
+        [
+            self.denials,
+            self.writers_died,
+            self.next_writers_died,
+            self.readers_died,
+            self.waiters_died,
+            self.queues_rebuilt,
+        ]
+    }
+}
+
 #[test]
 fn whatever_the_network_does_locks_exclude_data_is_fresh_and_nobody_waits_for_ever() {
+    let mut met = Met::default();
     for seed in 1..=SEEDS {
-        if let Err(fault) = run(seed) {
+        if let Err(fault) = run_and_count(seed, &mut met) {
             panic!("seed {seed}: {fault}");
         }
     }
-    println!("{SEEDS} seeds, from 1 on");
+    println!("{SEEDS} seeds, from 1 on: {met:?}");
+    assert!(met.all().iter().all(|times| *times > 100), "{met:?}");
 }

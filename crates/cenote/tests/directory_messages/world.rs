@@ -6,9 +6,11 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use cenote::sync::directory::messages::locked::Locked;
 use cenote::sync::directory::messages::message::{NodeSays, Session, ToDirectory, ToNode};
 use cenote::sync::directory::messages::{Client, Directory};
-use cenote::sync::directory::queue::Permission;
+use cenote::sync::directory::node::Node;
+use cenote::sync::directory::queue::{Permission, Request};
 
 /// The lock.
 const LOCK: u64 = 7;
@@ -192,7 +194,7 @@ impl World {
                 let node = message.session.node();
                 let is_current = self.directory.is_current(message.session);
                 let owner = self.owner();
-                let waited = self.directory.lock(LOCK).unwrap().waiting();
+                let waited = self.lock().waiting();
                 let sent = self.directory.receive(message);
                 self.network.extend(sent.into_iter().map(Packet::ToNode));
                 if let (Some(brought), true) = (brought, owner == Some(node) && self.owner() != owner) {
@@ -210,15 +212,19 @@ impl World {
         }
     }
 
-    fn owner(&self) -> Option<cenote::sync::directory::node::Node> {
-        self.directory.lock(LOCK).unwrap().entry().owner()
+    /// The lock, as the directory has it.
+    pub fn lock(&self) -> &Locked {
+        self.directory.lock(LOCK).unwrap()
+    }
+
+    fn owner(&self) -> Option<Node> {
+        self.lock().entry().owner()
     }
 
     /// Nobody is granted what it has asked for while somebody waits whose request was accepted earlier.
-    fn check_order(&self, waited: &[cenote::sync::directory::queue::Request]) -> Result<(), Fault> {
-        let waits = self.directory.lock(LOCK).unwrap().waiting();
+    fn check_order(&self, waited: &[Request]) -> Result<(), Fault> {
+        let (lock, waits) = (self.lock(), self.lock().waiting());
         let first = waited.iter().position(|request| waits.contains(request));
-        let lock = self.directory.lock(LOCK).unwrap();
         for request in &waited[first.unwrap_or(waited.len())..] {
             if !waits.contains(request) && lock.entry().permission(request.node).is_some() {
                 return Err(format!("{request:?} has overtaken somebody"));
@@ -242,7 +248,7 @@ impl World {
     pub fn kill(&mut self, n: usize, is_cut_off: bool) -> Result<(), Fault> {
         let mut peer = self.peers[n].take().unwrap();
         let session = peer.client.session();
-        let waited = self.directory.lock(LOCK).unwrap().waiting();
+        let waited = self.lock().waiting();
         if self.owner() == Some(session.node()) {
             (self.current, self.former) = (self.written_back, Some(session));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::message::{DirectorySays, Grant, NodeSays, Session, Transfer};
 use crate::mutant::{self, Mutant};
+use crate::sync::directory::node::Node;
 use crate::sync::directory::queue::{Permission, Queue, Request};
 
 /// The queue of an epoch, at its holder.
@@ -26,7 +27,7 @@ enum State {
         held: Option<Held>,
     },
     Reads {
-        is_asked: bool,
+        asked_by: Option<Node>,
     },
     Writes(Held),
     /// It has sent a transfer.
@@ -71,10 +72,15 @@ impl Copy {
 
     /// Whether another node asks for what this one has.
     pub fn is_asked(&self) -> bool {
+        self.asked_by().is_some()
+    }
+
+    /// The node that comes next, if one asks for what this one has.
+    pub fn asked_by(&self) -> Option<Node> {
         match &self.state {
-            State::Reads { is_asked } => *is_asked,
-            State::Writes(held) => !held.queue.is_empty(),
-            _ => false,
+            State::Reads { asked_by } => *asked_by,
+            State::Writes(held) => held.queue.requests().first().map(|request| request.node),
+            _ => None,
         }
     }
 
@@ -177,7 +183,7 @@ impl Copy {
                     *forwarded = version.max(*forwarded);
                 }
             }
-            DirectorySays::Yield { ticket, .. } => return self.be_asked(ticket),
+            DirectorySays::Yield { ticket, next } => return self.be_asked(ticket, next),
             DirectorySays::NoSuchLock { ticket } => {
                 if self.ticket == ticket && matches!(self.state, State::Waits { .. }) {
                     self.state = State::Missing;
@@ -197,7 +203,7 @@ impl Copy {
         }
         let held = held.take();
         self.state = match grant.permission {
-            Permission::Shared => State::Reads { is_asked: false },
+            Permission::Shared => State::Reads { asked_by: None },
             Permission::Exclusive => State::Writes(match held {
                 Some(held) if held.epoch == grant.epoch => held,
                 _ => Held::new(grant.epoch, grant.queue),
@@ -206,15 +212,15 @@ impl Copy {
         (self.data, self.former) = (grant.data, grant.former);
     }
 
-    fn be_asked(&mut self, asked: u64) -> Option<NodeSays> {
+    fn be_asked(&mut self, ticket: u64, by: Node) -> Option<NodeSays> {
         match &mut self.state {
-            State::Reads { is_asked } if asked == self.ticket => {
-                *is_asked = true;
+            State::Reads { asked_by } if ticket == self.ticket => {
+                *asked_by = Some(by);
                 None
             }
             // The grant is on its way.
-            State::Waits { .. } if asked == self.ticket => None,
-            _ => Some(NodeSays::GaveUp { ticket: asked }),
+            State::Waits { .. } if ticket == self.ticket => None,
+            _ => Some(NodeSays::GaveUp { ticket }),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::message::{LockId, Session};
 use super::remote::{NodeState, RemoteError, RemoteNode, Shared};
+use crate::sync::directory::cohort::Step;
 use crate::sync::directory::queue::Permission;
 use crate::sync::{Acquired, Timeout};
 
@@ -95,10 +96,24 @@ impl RemoteLock {
         take: impl Fn(&mut NodeState) -> Option<T>,
     ) -> Result<Option<(Hold<'_>, T)>, RemoteError> {
         let (lock, thread) = (self.lock, this_thread());
+        if self.shared.is_forked() {
+            return Err(RemoteError::Forked);
+        }
         let mut state = self.shared.state();
+        let is_cut_off = state.is_cut_off();
         let local = state.locals.entry(lock).or_default();
         if local.is_used_by(thread) {
             return Err(RemoteError::Deadlock);
+        }
+        let hold = |state: &NodeState| Hold {
+            lock: self,
+            thread,
+            former: state.client.copy(lock).and_then(|copy| copy.former()),
+        };
+        if local.is_open(wants) && !is_cut_off {
+            local.enter(thread, wants);
+            let taken = take(&mut state);
+            return Ok(taken.map(|taken| (hold(&state), taken)));
         }
         local.wait(thread, wants);
         state.ask_again(lock, wants);
@@ -136,17 +151,12 @@ impl RemoteLock {
             Ok(true) => take(&mut state),
             _ => None,
         };
-        let former = state.client.copy(lock).and_then(|copy| copy.former());
+        let hold = hold(&state);
         // The next one may share the lock, or it is the node's turn to give it up.
         state.drive(lock);
         drop(state);
         self.shared.changed.notify_all();
         outcome?;
-        let hold = Hold {
-            lock: self,
-            thread,
-            former,
-        };
         Ok(taken.map(|taken| (hold, taken)))
     }
 }
@@ -164,13 +174,20 @@ impl Hold<'_> {
 
     fn end(&mut self, written: Option<Vec<u8>>) {
         let (shared, lock) = (&self.lock.shared, self.lock.lock);
+        if shared.is_forked() {
+            return;
+        }
         let mut state = shared.state();
         let session = state.client.session();
         if let (Some(written), Some((data, former))) = (written, state.client.written(lock)) {
             *data = Arc::new(written);
             *former = std::thread::panicking().then_some(session);
         }
-        state.locals.entry(lock).or_default().leave(self.thread);
+        let local = state.locals.entry(lock).or_default();
+        local.leave(self.thread);
+        if local.next_step(false) == Step::Nothing && !local.is_wanted() {
+            return;
+        }
         state.drive(lock);
         drop(state);
         shared.changed.notify_all();

@@ -9,8 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::link::{Incoming, Link, LinkError, Outgoing, TICK};
+use super::link::{Incoming, Link, Outgoing, TICK};
 use super::message::{LockId, ToDirectory};
+use crate::memory::{ForkWatch, forked, watch_fork};
 use crate::sync::directory::cohort::{Local, Step};
 use crate::sync::directory::queue::Permission;
 
@@ -30,6 +31,11 @@ pub enum RemoteError {
     /// The node's session has ended.
     #[error("the node is cut off from its directory, which treats it as dead; connect anew")]
     CutOff,
+    /// This process was forked from the one that is the node.
+    #[error(
+        "this process was forked from the one that is connected to the directory; connect anew in the child"
+    )]
+    Forked,
 }
 
 /// A process as a node. Dropping it gives up what it has; locks that are still open are cut off.
@@ -39,8 +45,9 @@ pub struct RemoteNode {
 }
 
 impl RemoteNode {
-    /// The node of a connection. Errors: the system gives no thread.
+    /// The node of a connection. Errors: the system gives no thread, or no page to see forks by.
     pub fn new(link: Link) -> std::io::Result<Self> {
+        let watch = watch_fork().map_err(std::io::Error::other)?;
         let Link {
             session,
             outgoing,
@@ -53,6 +60,7 @@ impl RemoteNode {
                 outgoing: Some(outgoing),
             }),
             changed: Condvar::new(),
+            watch,
         });
         let theirs = shared.clone();
         let receiver = std::thread::Builder::new()
@@ -75,6 +83,9 @@ impl RemoteNode {
     }
 
     fn end(&mut self) {
+        if self.shared.is_forked() {
+            return;
+        }
         self.shared.state().outgoing = None;
         self.shared.changed.notify_all();
         if let Some(receiver) = self.receiver.take() {
@@ -85,7 +96,10 @@ impl RemoteNode {
 
 impl Drop for RemoteNode {
     fn drop(&mut self) {
-        if self.receiver.is_some() {
+        if self.shared.is_forked() {
+            // The connection is the parent's, and the thread is there.
+            std::mem::forget((self.shared.clone(), self.receiver.take()));
+        } else if self.receiver.is_some() {
             self.shared.leave();
             self.end();
         }
@@ -97,6 +111,7 @@ pub(super) struct Shared {
     state: Mutex<NodeState>,
     /// Something has changed that a thread may wait for.
     pub(super) changed: Condvar,
+    watch: ForkWatch,
 }
 
 /// The state of a node.
@@ -108,6 +123,11 @@ pub(super) struct NodeState {
 }
 
 impl Shared {
+    /// Whether this process is a child of the node's. Then the state may be locked for ever.
+    pub(super) fn is_forked(&self) -> bool {
+        forked(self.watch)
+    }
+
     /// The state, while no other thread changes it.
     pub(super) fn state(&self) -> MutexGuard<'_, NodeState> {
         // No step that panics leaves it half changed.
@@ -177,15 +197,7 @@ impl NodeState {
     }
 
     fn send(&mut self, messages: Vec<ToDirectory>) {
-        for message in messages {
-            let sent: Result<(), LinkError> = match &mut self.outgoing {
-                Some(outgoing) => outgoing.send(&message),
-                None => return,
-            };
-            if sent.is_err() {
-                self.outgoing = None;
-            }
-        }
+        send(&mut self.outgoing, messages);
     }
 
     /// Asks for a lock that the directory did not have when it was asked last.
@@ -203,31 +215,43 @@ impl NodeState {
 
     /// Does what is due for a lock: asks for it, or gives it up.
     pub(super) fn drive(&mut self, lock: LockId) {
-        let Some(mut local) = self.locals.remove(&lock) else {
+        let Some(local) = self.locals.get_mut(&lock) else {
             return;
         };
         loop {
-            self.learn(lock, &mut local);
+            let is_missing = learn(&self.client, lock, local);
             let messages = match local.next_step(false) {
-                Step::Request(wants) if !self.is_missing(lock) => self.client.request(lock, wants),
+                Step::Request(wants) if !is_missing => self.client.request(lock, wants),
                 Step::Yield(_) => self.client.give_up(lock),
-                _ => break,
+                _ => return,
             };
-            self.send(messages);
+            send(&mut self.outgoing, messages);
         }
-        self.locals.insert(lock, local);
     }
+}
 
-    /// Takes over what the node has of a lock.
-    fn learn(&self, lock: LockId, local: &mut Local) {
-        let Some(copy) = self.client.copy(lock) else {
-            return;
-        };
-        match (local.has, copy.permission()) {
-            (None, Some(permission)) => local.granted(permission, 0),
-            (_, permission) => local.has = permission,
+/// Takes over what the node has of a lock. Returns whether there is no such lock.
+fn learn(client: &Client, lock: LockId, local: &mut Local) -> bool {
+    let Some(copy) = client.copy(lock) else {
+        return false;
+    };
+    match (local.has, copy.permission()) {
+        (None, Some(permission)) => local.granted(permission, 0),
+        (_, permission) => local.has = permission,
+    }
+    local.is_asked = copy.is_asked();
+    local.is_pending = copy.is_busy();
+    copy.is_missing()
+}
+
+/// Sends, if the node is not cut off; if it turns out to be, it is from then on.
+fn send(outgoing: &mut Option<Box<dyn Outgoing>>, messages: Vec<ToDirectory>) {
+    for message in messages {
+        if outgoing
+            .as_mut()
+            .is_some_and(|outgoing| outgoing.send(&message).is_err())
+        {
+            *outgoing = None;
         }
-        local.is_asked = copy.is_asked();
-        local.is_pending = copy.is_busy();
     }
 }

@@ -4,10 +4,13 @@
 //! The directory has two threads for each connection. One reads, and gives what it has read to the [hub](super::hub); at the end of the connection, at a frame that is none, or at
 //! one that speaks for another session it ends the node's session. One writes; it ends when the hub ends the session, and cuts the connection.
 //!
+//! A child of a node's process closes its copies of the connection: else it would keep its parent alive in the eyes of the directory.
+//!
 //! Who may connect may take and hold every lock of the directory: put the socket into a folder that only trusted users may enter.
 
 use std::io::Write;
 use std::net::Shutdown;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -20,6 +23,7 @@ use super::hub::Hub;
 use super::link::{Incoming, Link, LinkError, Outgoing};
 use super::message::{Session, ToDirectory, ToNode};
 use super::stream::{Frames, is_cut};
+use crate::memory::{CloseOnFork, on_fork_close, watch_fork};
 
 /// The time a directory has to say its welcome.
 const WELCOME: Duration = Duration::from_secs(10);
@@ -118,20 +122,39 @@ fn write_all(mut stream: &UnixStream, session: Session, messages: &Receiver<ToNo
 /// Errors: [`LinkError::Cut`] if the directory has no number left, [`LinkError::Io`], [`LinkError::Frame`] if it is none.
 pub fn connect(path: &Path) -> Result<Link, LinkError> {
     let stream = UnixStream::connect(path)?;
-    let mut frames = Frames::new(stream.try_clone()?);
+    let copy = stream.try_clone()?;
+    let on_fork = [close_on_fork(&stream)?, close_on_fork(&copy)?];
+    let mut frames = Frames::new(copy);
     let body = frames.next(Some(WELCOME))?.ok_or(LinkError::Cut)?;
+    let [outgoing, incoming] = on_fork;
     Ok(Link {
         session: frame::read_welcome(&body)?,
-        outgoing: Box::new(ToSocket(stream)),
-        incoming: Box::new(FromSocket(frames)),
+        outgoing: Box::new(ToSocket {
+            _on_fork: outgoing,
+            stream,
+        }),
+        incoming: Box::new(FromSocket {
+            _on_fork: incoming,
+            frames,
+        }),
     })
 }
 
-struct ToSocket(UnixStream);
+fn close_on_fork(stream: &UnixStream) -> Result<CloseOnFork, LinkError> {
+    watch_fork()
+        .and_then(|_| on_fork_close(stream.as_raw_fd()))
+        .map_err(|error| LinkError::Io(std::io::Error::other(error)))
+}
+
+struct ToSocket {
+    /// Ends before the stream: its descriptor may soon be another file's.
+    _on_fork: CloseOnFork,
+    stream: UnixStream,
+}
 
 impl Outgoing for ToSocket {
     fn send(&mut self, message: &ToDirectory) -> Result<(), LinkError> {
-        match self.0.write_all(&message.encode()) {
+        match self.stream.write_all(&message.encode()) {
             Err(error) if is_cut(error.kind()) => Err(LinkError::Cut),
             outcome => Ok(outcome?),
         }
@@ -141,15 +164,19 @@ impl Outgoing for ToSocket {
 impl Drop for ToSocket {
     fn drop(&mut self) {
         // The other half ends too.
-        let _ = self.0.shutdown(Shutdown::Both);
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-struct FromSocket(Frames);
+struct FromSocket {
+    /// Ends before the stream.
+    _on_fork: CloseOnFork,
+    frames: Frames,
+}
 
 impl Incoming for FromSocket {
     fn receive(&mut self, longest: Duration) -> Result<Option<ToNode>, LinkError> {
-        match self.0.next(Some(longest))? {
+        match self.frames.next(Some(longest))? {
             Some(body) => Ok(Some(ToNode::decode(&body)?)),
             None => Ok(None),
         }
