@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::message::{LockId, Session};
@@ -30,7 +30,8 @@ pub struct RemoteReadGuard<'l> {
 #[must_use = "a lock is unlocked when its guard is dropped"]
 pub struct RemoteWriteGuard<'l> {
     hold: Hold<'l>,
-    data: Vec<u8>,
+    /// Nothing else refers to it.
+    data: Arc<Vec<u8>>,
 }
 
 struct Hold<'l> {
@@ -82,11 +83,14 @@ impl RemoteLock {
     pub fn write_with(&self, timeout: Timeout) -> Result<Option<RemoteWriteGuard<'_>>, RemoteError> {
         let take = |state: &mut NodeState| {
             let (data, _) = state.client.written(self.lock)?;
-            // The directory, a reader's guard, or a message may refer to it too.
-            Some(Arc::unwrap_or_clone(std::mem::take(data)))
+            Some(std::mem::replace(data, nothing()))
         };
         let acquired = self.acquire(Permission::Exclusive, timeout, take)?;
-        Ok(acquired.map(|(hold, data)| RemoteWriteGuard { hold, data }))
+        Ok(acquired.map(|(hold, mut data)| {
+            // If a message refers to it too, it is copied here.
+            Arc::make_mut(&mut data);
+            RemoteWriteGuard { hold, data }
+        }))
     }
 
     fn acquire<T>(
@@ -172,7 +176,7 @@ impl Hold<'_> {
         }
     }
 
-    fn end(&mut self, written: Option<Vec<u8>>) {
+    fn end(&mut self, written: Option<Arc<Vec<u8>>>) {
         let (shared, lock) = (&self.lock.shared, self.lock.lock);
         if shared.is_forked() {
             return;
@@ -180,7 +184,7 @@ impl Hold<'_> {
         let mut state = shared.state();
         let session = state.client.session();
         if let (Some(written), Some((data, former))) = (written, state.client.written(lock)) {
-            *data = Arc::new(written);
+            *data = written;
             *former = std::thread::panicking().then_some(session);
         }
         let local = state.locals.entry(lock).or_default();
@@ -228,23 +232,29 @@ impl Deref for RemoteWriteGuard<'_> {
 
 impl DerefMut for RemoteWriteGuard<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.data
+        Arc::make_mut(&mut self.data).as_mut_slice()
     }
 }
 
 impl Drop for RemoteReadGuard<'_> {
     fn drop(&mut self) {
         // The next writer of the node need not copy.
-        self.data = Arc::default();
+        self.data = nothing();
         self.hold.end(None);
     }
 }
 
 impl Drop for RemoteWriteGuard<'_> {
     fn drop(&mut self) {
-        let data = std::mem::take(&mut self.data);
+        let data = std::mem::replace(&mut self.data, nothing());
         self.hold.end(Some(data));
     }
+}
+
+/// Stands where data was taken away.
+fn nothing() -> Arc<Vec<u8>> {
+    static NOTHING: LazyLock<Arc<Vec<u8>>> = LazyLock::new(Arc::default);
+    NOTHING.clone()
 }
 
 /// A number of this thread; no other thread of the process has it, or had it.

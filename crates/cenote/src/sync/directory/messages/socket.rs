@@ -28,6 +28,9 @@ use crate::memory::{CloseOnFork, on_fork_close, watch_fork};
 /// The time a directory has to say its welcome.
 const WELCOME: Duration = Duration::from_secs(10);
 
+/// The time after which a node is cut that reads nothing, while more is sent to it than its connection holds.
+const UNREAD: Duration = Duration::from_secs(10);
+
 /// Accepts connections until it is dropped. Those that are there go on.
 pub struct Listener {
     path: PathBuf,
@@ -77,6 +80,7 @@ impl Drop for Listener {
 
 /// Starts the threads of a connection.
 fn serve(stream: UnixStream, hub: &Hub) -> std::io::Result<()> {
+    stream.set_write_timeout(Some(UNREAD))?;
     let (read, hub) = (stream.try_clone()?, hub.clone());
     let reader = Builder::new().name("cenote-node".to_owned());
     reader.spawn(move || {
