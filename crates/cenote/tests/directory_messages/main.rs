@@ -3,6 +3,7 @@
 mod costs;
 mod exhaustive;
 mod handles;
+mod hostile;
 mod lossy;
 mod mutants;
 mod processes;

@@ -51,10 +51,22 @@ struct Met {
 
 /// A run from a seed. Fails with what must not be.
 pub fn run(seed: u64) -> Result<(), Fault> {
-    run_and_count(seed, &mut Met::default())
+    run_and_count(seed, &mut Met::default(), &mut |_, _| Ok(()))
 }
 
-fn run_and_count(seed: u64, met: &mut Met) -> Result<(), Fault> {
+/// A run in which somebody else interferes before each step, and is told when that is over.
+pub fn run_with(
+    seed: u64,
+    interfere: &mut dyn FnMut(&mut World, bool) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    run_and_count(seed, &mut Met::default(), interfere)
+}
+
+fn run_and_count(
+    seed: u64,
+    met: &mut Met,
+    interfere: &mut dyn FnMut(&mut World, bool) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let mut draws = Draws(seed);
     let nodes = 2 + draws.below(4);
     let mut world = World::new(&vec![&[][..]; nodes]);
@@ -65,8 +77,10 @@ fn run_and_count(seed: u64, met: &mut Met) -> Result<(), Fault> {
     // In some runs hardly a message is lost, in others many are.
     let harm = [0, 1, 5, 20][draws.below(4)];
     for _ in 0..400 {
+        interfere(&mut world, false)?;
         step(&mut world, &mut draws, harm, &mut deaths, met)?;
     }
+    interfere(&mut world, true)?;
     // From here on nothing is lost.
     for _ in 0..ROUNDS {
         if world.is_done() {
@@ -177,7 +191,7 @@ impl Met {
 fn whatever_the_network_does_locks_exclude_data_is_fresh_and_nobody_waits_for_ever() {
     let mut met = Met::default();
     for seed in 1..=SEEDS {
-        if let Err(fault) = run_and_count(seed, &mut met) {
+        if let Err(fault) = run_and_count(seed, &mut met, &mut |_, _| Ok(())) {
             panic!("seed {seed}: {fault}");
         }
     }

@@ -188,15 +188,25 @@ impl World {
             }
             Packet::ToDirectory(message) => {
                 let brought = match &message.says {
-                    NodeSays::Transfer(transfer) => Some(count_in(&transfer.data)),
+                    NodeSays::Transfer(transfer) if transfer.data.len() == 8 => {
+                        Some(count_in(&transfer.data))
+                    }
                     _ => None,
                 };
-                let node = message.session.node();
-                let is_current = self.directory.is_current(message.session);
+                let (session, node) = (message.session, message.session.node());
+                let is_current = self.directory.is_current(session);
                 let owner = self.owner();
                 let waited = self.lock().waiting();
                 let sent = self.directory.receive(message);
                 self.network.extend(sent.into_iter().map(Packet::ToNode));
+                if is_current && !self.directory.is_current(session) {
+                    // It said what no node says.
+                    if owner == Some(node) {
+                        (self.current, self.former) = (self.written_back, Some(session));
+                    }
+                    self.check_order(&waited)?;
+                    return self.check_sessions();
+                }
                 if let (Some(brought), true) = (brought, owner == Some(node) && self.owner() != owner) {
                     if !is_current || brought != self.current {
                         return Err(format!(
@@ -233,6 +243,34 @@ impl World {
         Ok(())
     }
 
+    /// What a thread must find under the lock, and be told of.
+    pub fn truth(&self) -> (u64, Option<Session>) {
+        (self.current, self.former)
+    }
+
+    /// Somebody who is none of the peers says something, which arrives at once.
+    pub fn say(&mut self, session: Session, says: NodeSays) -> Result<(), Fault> {
+        let lock = LOCK;
+        self.deliver(Packet::ToDirectory(ToDirectory { session, lock, says }))
+    }
+
+    /// Somebody dies who is none of the peers.
+    pub fn lose_stranger(&mut self, session: Session) -> Result<(), Fault> {
+        let waited = self.lock().waiting();
+        self.told_of_death(session);
+        let sent = self.directory.lose(session);
+        self.network.extend(sent.into_iter().map(Packet::ToNode));
+        self.check_order(&waited)?;
+        self.check_sessions()
+    }
+
+    /// A session is about to end.
+    fn told_of_death(&mut self, session: Session) {
+        if self.directory.is_current(session) && self.owner() == Some(session.node()) {
+            (self.current, self.former) = (self.written_back, Some(session));
+        }
+    }
+
     fn check_sessions(&self) -> Result<(), Fault> {
         for (n, peer) in self.peers.iter().enumerate() {
             if let Some(peer) = peer
@@ -249,9 +287,7 @@ impl World {
         let mut peer = self.peers[n].take().unwrap();
         let session = peer.client.session();
         let waited = self.lock().waiting();
-        if self.owner() == Some(session.node()) {
-            (self.current, self.former) = (self.written_back, Some(session));
-        }
+        self.told_of_death(session);
         let sent = self.directory.lose(session);
         self.network.extend(sent.into_iter().map(Packet::ToNode));
         if is_cut_off {

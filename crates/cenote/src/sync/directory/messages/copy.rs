@@ -234,9 +234,10 @@ impl Copy {
         if held.epoch != epoch {
             return None;
         }
-        let is_next = number == held.arrived + 1 || mutant::is(Mutant::DirectoryForwardCountedTwice);
+        let next = held.arrived.wrapping_add(1);
+        let is_next = number == next || mutant::is(Mutant::DirectoryForwardCountedTwice);
         if is_next {
-            held.arrived += 1;
+            held.arrived = next;
             held.queue.push(request);
         }
         let version = held.arrived;

@@ -76,6 +76,11 @@ impl Locked {
         &self.entry
     }
 
+    /// How often the queue got another holder, or lost its holder.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// The data that was written back last.
     pub fn data(&self) -> &[u8] {
         &self.data
@@ -190,7 +195,7 @@ impl Locked {
         if !is_whole || epoch > self.epoch || self.entry.owner() != Some(node) {
             return Err(Impossible);
         }
-        let handover = self.without_the_dead(&transfer.handover);
+        let handover = self.without_the_dead(&transfer.handover, transfer.version)?;
         if !self.entry.transfer(node, transfer.version, &handover) {
             let version = self.entry.version();
             let mut replies = vec![(node, DirectorySays::Denied { epoch, version })];
@@ -209,18 +214,22 @@ impl Locked {
     }
 
     /// What a writer hands over, but for nodes that have died since they stood in its queue. One that has joined and asked since stands where its
-    /// new request does. What each one asked for is known here, too.
-    fn without_the_dead(&self, handover: &Handover) -> Handover {
+    /// new request does. What each one asked for is known here, too. A writer that has got all requests cannot leave one out.
+    fn without_the_dead(&self, handover: &Handover, version: u16) -> Result<Handover, Impossible> {
         let readers = handover.readers.iter();
         let rest = handover.rest.requests().iter().map(|request| request.node);
         let standing: Vec<Node> = readers.chain(handover.writer).chain(rest).collect();
         let mut waiting = self.waiting();
+        let all = waiting.len();
         waiting.retain(|request| standing.contains(&request.node));
+        if version == self.entry.version() && waiting.len() < all {
+            return Err(Impossible);
+        }
         let mut handover = waiting.into_iter().collect::<Queue>().hand_over();
         if mutant::is(Mutant::DirectoryNextReadersForgotten) {
             handover.readers = Nodes::NONE;
         }
-        handover
+        Ok(handover)
     }
 
     /// A node's session has ended.
