@@ -36,9 +36,7 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         | Mutant::DirectoryDataNotKept
         | Mutant::DirectoryGiveUpOfOldTicket
         | Mutant::DirectoryForwardCountedTwice
-        | Mutant::DirectoryForwardNotRepeated => {
-            Some("crates/cenote/tests/directory_messages/mutants.rs")
-        }
+        | Mutant::DirectoryForwardNotRepeated => Some("crates/cenote/tests/directory_messages/mutants.rs"),
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
     }

@@ -59,7 +59,7 @@ fn lie(draws: &mut Draws, world: &World) -> NodeSays {
             };
             NodeSays::Transfer(Box::new(Transfer {
                 // Often that of now.
-                epoch: small(draws) + world.lock().epoch().saturating_sub(2),
+                epoch: small(draws).saturating_add(world.lock().epoch().saturating_sub(2)),
                 version: small(draws) as u16,
                 handover: Handover {
                     readers: Nodes::from_bits(draws.below(64) as u64).unwrap(),
