@@ -128,8 +128,8 @@ enum Kind {
     PthreadWrite(PthreadRw),
     PthreadRead(PthreadRw),
     Parking(&'static parking_lot::Mutex<()>),
-    Write(cenote::RwLock),
-    Read(cenote::RwLock),
+    Write(cenote::RawRwLock),
+    Read(cenote::RawRwLock),
 }
 
 static PARKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
@@ -153,8 +153,8 @@ impl Lock {
             3 => Kind::Queue(pool.queue_mutex("queue")?),
             ROBUST | 5 => Kind::Pthread(Pthread::open(&mutex_file(folder, kind))?),
             6 => Kind::Parking(&PARKING),
-            7 => Kind::Write(pool.rwlock("rw")?),
-            8 => Kind::Read(pool.rwlock("rw")?),
+            7 => Kind::Write(pool.raw_rwlock("rw")?),
+            8 => Kind::Read(pool.raw_rwlock("rw")?),
             9 => Kind::Mutex(pool.mutex("mutex")?),
             10 => Kind::PthreadWrite(PthreadRw::open(&mutex_file(folder, PTHREAD_RW))?),
             _ => Kind::PthreadRead(PthreadRw::open(&mutex_file(folder, PTHREAD_RW))?),

@@ -12,6 +12,7 @@
 //! - `exchange` measures a compare-exchange by the CPU and by a server. See [`mod@exchange`].
 //! - `takeover` measures for how long exchanges are held up when the server is killed. See [`mod@takeover`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
+//! - `directory-locks` measures locks that hand over what they cover. See [`mod@handover`].
 //! - `waiting` measures locks that many want at once. See [`mod@waiting`].
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
@@ -28,6 +29,7 @@ mod all;
 mod alloc;
 mod detection;
 mod exchange;
+mod handover;
 mod hash;
 mod host_detection;
 mod line;
@@ -80,6 +82,8 @@ enum Command {
     Alloc(alloc::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
+    /// A lock and 4 KiB under it: taken again, and handed over between two processes, beside pthread's locks and copies.
+    DirectoryLocks(handover::Options),
     /// Locks that many want at once, beside robust pthread mutexes: throughput, longest waits, CPU of those who wait.
     Waiting(waiting::Options),
     /// A compare-exchange by the CPU and by a server, in line fetches.
@@ -103,6 +107,9 @@ enum Command {
     /// One of the processes of `locks`.
     #[command(hide = true)]
     LockPart(locks::PartOptions),
+    /// One of the processes of `directory-locks`.
+    #[command(hide = true)]
+    HandoverPart(handover::PartOptions),
     #[command(hide = true)]
     WaitingPart(waiting::PartOptions),
     /// One of the processes of `exchange`.
@@ -130,6 +137,8 @@ fn main() -> ExitCode {
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
         Command::Locks(options) => locks::run(&options),
+        Command::DirectoryLocks(options) => handover::run(&options),
+        Command::HandoverPart(options) => handover::run_part(&options),
         Command::Waiting(options) => waiting::run(&options),
         Command::Exchange(options) => exchange::run(&options),
         Command::ExchangePart(options) => exchange::run_part(&options),

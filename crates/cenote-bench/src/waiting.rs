@@ -98,7 +98,7 @@ impl Seen {
 enum Lock {
     Mutex(cenote::Mutex),
     Queue(cenote::QueueMutex),
-    Write(cenote::RwLock),
+    Write(cenote::RawRwLock),
     Pthread(Pthread),
 }
 
@@ -107,7 +107,7 @@ impl Lock {
         Ok(match kind {
             0 => Self::Mutex(pool.mutex("mutex")?),
             1 => Self::Queue(pool.queue_mutex("queue")?),
-            2 => Self::Write(pool.rwlock("rw")?),
+            2 => Self::Write(pool.raw_rwlock("rw")?),
             _ => Self::Pthread(Pthread::open(&folder.join("pthread"))?),
         })
     }

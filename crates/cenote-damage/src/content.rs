@@ -46,7 +46,7 @@ fn open_others<M: Mapped>(pool: &Pool<M>, content: &mut Content) {
         (mutex, pool.existing_mutex(mutex).map(drop)),
         (spin, pool.existing_spin_mutex(spin).map(drop)),
         (queue, pool.existing_queue_mutex(queue).map(drop)),
-        (rw, pool.existing_rwlock(rw).map(drop)),
+        (rw, pool.existing_raw_rwlock(rw).map(drop)),
         (semaphore, pool.existing_semaphore(semaphore).map(drop)),
         (condvar, pool.existing_condvar(condvar).map(drop)),
         (mutexes, pool.existing_mutexes(mutexes).map(drop)),

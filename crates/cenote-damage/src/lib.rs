@@ -78,7 +78,7 @@ fn fill_locks<M: Mapped>(pool: &Pool<M>) -> Result<()> {
     let (mutex, queue, rw) = (
         pool.mutex("mutex")?,
         pool.queue_mutex("queue")?,
-        pool.rwlock("rw")?,
+        pool.raw_rwlock("rw")?,
     );
     let semaphore = pool.semaphore("semaphore", 3)?;
     let mutexes = pool.mutexes("mutexes", 8)?;

@@ -157,8 +157,14 @@ pub(crate) fn locks<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
             pool.queue_mutex("queue")
                 .map(|lock| lock.lock_with(timeout()).map(drop)),
         ),
-        3 => drop(pool.rwlock("rw").map(|lock| lock.write_with(timeout()).map(drop))),
-        4 => drop(pool.rwlock("rw").map(|lock| lock.read_with(timeout()).map(drop))),
+        3 => drop(
+            pool.raw_rwlock("rw")
+                .map(|lock| lock.write_with(timeout()).map(drop)),
+        ),
+        4 => drop(
+            pool.raw_rwlock("rw")
+                .map(|lock| lock.read_with(timeout()).map(drop)),
+        ),
         5 => drop(
             pool.semaphore("semaphore", 3)
                 .map(|lock| lock.acquire_with(timeout()).map(drop)),
@@ -236,7 +242,7 @@ pub(crate) fn names<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
         2 => drop(pool.ordered(name)),
         3 => drop(pool.existing_ordered(name)),
         4 => drop(pool.mutex(name)),
-        5 => drop(pool.existing_rwlock(name)),
+        5 => drop(pool.existing_raw_rwlock(name)),
         6 => drop(pool.existing_tasks(name)),
         7 => drop(pool.existing_group(name, TOKEN)),
         8 => drop(pool.mutexes(name, 3)),

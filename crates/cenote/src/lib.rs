@@ -63,6 +63,7 @@ mod sync;
 #[cfg(feature = "internals")]
 pub mod sync;
 
+pub use bytemuck;
 pub use error::{Error, Result};
 pub use index::common::guidelines::Guidelines;
 pub use index::common::outcome::{Put, Replace};
@@ -78,8 +79,8 @@ pub use pod::tasks::{Committed, Next, Plan, TaskList};
 pub use store::{
     Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, LockHolder, LockWait,
     Locks, Map, MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered,
-    OrderedReader, Pool, QueueMutex, Reader, RwLock, Semaphore, SpinMutex, Stat, Tasks, TrimReport,
-    has_hosts, host_id, kind_of, parse_size, pool_id,
+    OrderedReader, Pool, QueueMutex, RawRwLock, Reader, RegionsLock, RwLock, Semaphore, SpinMutex, Stat,
+    Tasks, TrimReport, has_hosts, host_id, kind_of, parse_size, pool_id,
 };
 pub use sync::{Acquired, Owner};
 
@@ -90,7 +91,9 @@ pub mod group {
 
 /// Locks of a pool: guards, timeouts, and what can be seen of a lock.
 pub mod locks {
-    pub use crate::store::Named;
+    pub use crate::store::{
+        Named, RegionsReadGuard, RegionsWriteGuard, RwLockBuilder, RwLockReadGuard, RwLockWriteGuard,
+    };
     pub use crate::sync::condvar::Waited;
     pub use crate::sync::inspect::{Holder, Seen};
     pub use crate::sync::object::Form;

@@ -193,7 +193,7 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
     let mut journal = Journal::open(journal)?;
     let spin = pool.spin_mutex("spin").map_err(text)?;
     let queue = pool.queue_mutex("queue").map_err(text)?;
-    let rw = pool.rwlock("rw").map_err(text)?;
+    let rw = pool.raw_rwlock("rw").map_err(text)?;
     let mutex = pool.mutex("mutex").map_err(text)?;
     macro_rules! hold {
         ($lock:expr, $taken:expr, $note:expr, $inside:block) => {
@@ -327,7 +327,7 @@ impl<M: Mapped> Case<'_, M> {
         let mut states = states(&self.journal)?;
         let spin = self.pool.spin_mutex("spin").map_err(text)?;
         let queue = self.pool.queue_mutex("queue").map_err(text)?;
-        let rw = self.pool.rwlock("rw").map_err(text)?;
+        let rw = self.pool.raw_rwlock("rw").map_err(text)?;
         let mutex = self.pool.mutex("mutex").map_err(text)?;
         for round in 0..2 {
             let mut check = |lock: usize, acquired: Option<Acquired>| -> Outcome {

@@ -40,7 +40,7 @@ fn old_handles_are_refused<M: Mapped>() {
     let folder = folder();
     let pool = pool::<M>(&folder, 8);
     let (spin, mutex) = (pool.spin_mutex("spin").unwrap(), pool.mutex("mutex").unwrap());
-    let (queue, rw) = (pool.queue_mutex("queue").unwrap(), pool.rwlock("rw").unwrap());
+    let (queue, rw) = (pool.queue_mutex("queue").unwrap(), pool.raw_rwlock("rw").unwrap());
     drop((spin.lock().unwrap(), mutex.lock().unwrap()));
     drop((queue.lock().unwrap(), rw.write().unwrap()));
     for name in ["spin", "mutex", "queue", "rw"] {
@@ -69,7 +69,7 @@ fn old_handles_are_refused<M: Mapped>() {
     refused();
     // Of the same forms, under other names: the same objects.
     let (spin2, mutex2) = (pool.spin_mutex("a").unwrap(), pool.mutex("b").unwrap());
-    let (queue2, rw2) = (pool.queue_mutex("c").unwrap(), pool.rwlock("d").unwrap());
+    let (queue2, rw2) = (pool.queue_mutex("c").unwrap(), pool.raw_rwlock("d").unwrap());
     refused();
     let held = (spin2.lock().unwrap(), mutex2.lock().unwrap());
     let more = (queue2.lock().unwrap(), rw2.write().unwrap());
@@ -105,7 +105,7 @@ fn two_entries_serve_for_ever() {
             0 => pool.mutex(&name).unwrap().lock().unwrap().remove().unwrap(),
             1 => pool.spin_mutex(&name).unwrap().lock().unwrap().remove().unwrap(),
             2 => pool.queue_mutex(&name).unwrap().lock().unwrap().remove().unwrap(),
-            _ => pool.rwlock(&name).unwrap().write().unwrap().remove().unwrap(),
+            _ => pool.raw_rwlock(&name).unwrap().write().unwrap().remove().unwrap(),
         }
     }
     assert_eq!(pool.stat().unwrap().committed_bytes, before);
@@ -150,8 +150,8 @@ fn waiters_are_refused<M: Mapped>() {
                         0 => is_removed(pool.existing_mutex(&name).unwrap().lock().map(drop)),
                         1 => is_removed(pool.existing_queue_mutex(&name).unwrap().lock().map(drop)),
                         2 => is_removed(pool.existing_spin_mutex(&name).unwrap().lock().map(drop)),
-                        3 => is_removed(pool.existing_rwlock(&name).unwrap().read().map(drop)),
-                        _ => is_removed(pool.existing_rwlock(&name).unwrap().write().map(drop)),
+                        3 => is_removed(pool.existing_raw_rwlock(&name).unwrap().read().map(drop)),
+                        _ => is_removed(pool.existing_raw_rwlock(&name).unwrap().write().map(drop)),
                     }
                 });
             }
@@ -175,7 +175,7 @@ fn waiters_are_refused<M: Mapped>() {
                 0 => remove!(pool.mutex(&name), lock),
                 1 => remove!(pool.queue_mutex(&name), lock),
                 2 => remove!(pool.spin_mutex(&name), lock),
-                _ => remove!(pool.rwlock(&name), write),
+                _ => remove!(pool.raw_rwlock(&name), write),
             }
         });
         assert_eq!(refused.into_inner(), 4);
@@ -263,7 +263,7 @@ fn arrays<M: Mapped>() {
         Err(Error::OtherArray { count: 1_000, .. })
     ));
     assert!(matches!(
-        pool.rwlocks("mutexes", 1_000),
+        pool.raw_rwlocks("mutexes", 1_000),
         Err(Error::OtherArray {
             form: Form::Mutex,
             ..
@@ -275,7 +275,7 @@ fn arrays<M: Mapped>() {
         assert!(matches!(pool.mutexes("others", count), Err(Error::Option { .. })));
     }
     assert!(matches!(
-        pool.existing_rwlocks("others"),
+        pool.existing_raw_rwlocks("others"),
         Err(Error::NoSuch {
             kind: Structure::Lock,
             ..
@@ -313,7 +313,7 @@ fn arrays<M: Mapped>() {
         pool.queue_mutexes("q", 3).unwrap(),
         pool.spin_mutexes("s", 1).unwrap(),
     );
-    let rws = pool.rwlocks("r", 300).unwrap();
+    let rws = pool.raw_rwlocks("r", 300).unwrap();
     drop((
         queues.at(2).unwrap().lock().unwrap(),
         spins.at(0).unwrap().lock().unwrap(),

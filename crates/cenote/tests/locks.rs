@@ -97,7 +97,7 @@ fn queue<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
 }
 
 fn write<M: Mapped>(pool: &Pool<M>, times: u64, inside: &dyn Fn()) {
-    let lock = pool.rwlock("lock").unwrap();
+    let lock = pool.raw_rwlock("lock").unwrap();
     for n in 0..times {
         if n % 4 == 1 {
             drop(lock.read().unwrap());
@@ -139,7 +139,7 @@ fn successors_are_told<M: Mapped>() {
     let (spin, queue, rw) = (
         pool.spin_mutex("spin").unwrap(),
         pool.queue_mutex("queue").unwrap(),
-        pool.rwlock("rw").unwrap(),
+        pool.raw_rwlock("rw").unwrap(),
     );
     let mutex = pool.mutex("mutex").unwrap();
     for _ in 0..3 {
@@ -178,7 +178,7 @@ fn successors_are_told<M: Mapped>() {
         assert_eq!(queue.lock().unwrap().acquired(), Acquired::Clean);
 
         dies_with(&pool, |pool| {
-            let lock = pool.rwlock("rw").unwrap();
+            let lock = pool.raw_rwlock("rw").unwrap();
             let guard = lock.write().unwrap();
             guard.set_note(9);
             std::mem::forget(guard);
@@ -187,7 +187,7 @@ fn successors_are_told<M: Mapped>() {
         assert_recovered(rw.read().unwrap().acquired(), 9);
         assert_recovered(rw.read().unwrap().acquired(), 9);
         dies_with(&pool, |pool| {
-            std::mem::forget(pool.rwlock("rw").unwrap().read().unwrap());
+            std::mem::forget(pool.raw_rwlock("rw").unwrap().read().unwrap());
         });
         assert_recovered(rw.write().unwrap().acquired(), 9);
         assert_eq!(rw.read().unwrap().acquired(), Acquired::Clean);
@@ -215,7 +215,7 @@ fn a_panic_is_told_as_a_death() {
     let (spin, queue, rw) = (
         pool.spin_mutex("spin").unwrap(),
         pool.queue_mutex("queue").unwrap(),
-        pool.rwlock("rw").unwrap(),
+        pool.raw_rwlock("rw").unwrap(),
     );
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let (a, b, c) = (spin.lock().unwrap(), queue.lock().unwrap(), rw.write().unwrap());
@@ -276,7 +276,7 @@ fn waiting_for_oneself_and_for_too_many_is_refused() {
     let guard = queue.lock().unwrap();
     assert!(matches!(queue.lock_for(SHORT), Err(Error::Deadlock)));
     drop(guard);
-    let rw = pool.rwlock("rw").unwrap();
+    let rw = pool.raw_rwlock("rw").unwrap();
     let guard = rw.read().unwrap();
     assert!(matches!(rw.write(), Err(Error::Deadlock)));
     assert!(matches!(rw.read(), Err(Error::Deadlock)));
@@ -299,7 +299,7 @@ fn the_impatient_get_nothing_and_leave_nothing() {
     let (spin, queue, rw) = (
         pool.spin_mutex("spin").unwrap(),
         pool.queue_mutex("queue").unwrap(),
-        pool.rwlock("rw").unwrap(),
+        pool.raw_rwlock("rw").unwrap(),
     );
     let guards = (spin.lock().unwrap(), queue.lock().unwrap(), rw.read().unwrap());
     std::thread::scope(|scope| {
@@ -307,7 +307,7 @@ fn the_impatient_get_nothing_and_leave_nothing() {
             let (spin, queue, rw) = (
                 pool.spin_mutex("spin").unwrap(),
                 pool.queue_mutex("queue").unwrap(),
-                pool.rwlock("rw").unwrap(),
+                pool.raw_rwlock("rw").unwrap(),
             );
             for _ in 0..20 {
                 assert!(spin.try_lock().unwrap().is_none());
@@ -327,7 +327,7 @@ fn the_impatient_get_nothing_and_leave_nothing() {
     // A writer keeps readers out, and nobody else's lock is touched.
     let guard = rw.write().unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| assert!(pool.rwlock("rw").unwrap().read_for(SHORT).unwrap().is_none()));
+        scope.spawn(|| assert!(pool.raw_rwlock("rw").unwrap().read_for(SHORT).unwrap().is_none()));
     });
     drop(guard);
     assert!(rw.try_read().unwrap().is_some());
@@ -340,7 +340,7 @@ fn names_have_one_form() {
     pool.spin_mutex("spin").unwrap();
     pool.map("map").unwrap();
     assert!(matches!(pool.queue_mutex("spin"), Err(Error::OtherKind { .. })));
-    assert!(matches!(pool.rwlock("map"), Err(Error::OtherKind { .. })));
+    assert!(matches!(pool.raw_rwlock("map"), Err(Error::OtherKind { .. })));
     assert!(matches!(pool.map("spin"), Err(Error::OtherKind { .. })));
     assert!(matches!(
         pool.existing_spin_mutex("none"),
@@ -410,7 +410,7 @@ fn a_lock_that_nobody_has_costs_one_exchange() {
         pool.spin_mutex("spin").unwrap(),
         pool.mutex("mutex").unwrap(),
         pool.queue_mutex("queue").unwrap(),
-        pool.rwlock("rw").unwrap(),
+        pool.raw_rwlock("rw").unwrap(),
     );
     let counted = |run: &dyn Fn()| {
         run();
@@ -495,7 +495,7 @@ fn time_outs_use_up_no_slots() {
 fn fencing_tokens_grow() {
     let folder = folder();
     let pool = pool::<Coherent>(&folder);
-    let (mutex, rw) = (pool.mutex("mutex").unwrap(), pool.rwlock("rw").unwrap());
+    let (mutex, rw) = (pool.mutex("mutex").unwrap(), pool.raw_rwlock("rw").unwrap());
     let mut last = 0;
     for _ in 0..3 {
         let guard = mutex.lock().unwrap();

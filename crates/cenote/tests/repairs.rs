@@ -4,15 +4,17 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cenote::memory::Mapped;
+use cenote::pod::format::superblock::REPAIRER;
 use cenote::pod::instance::crash::Point;
 use cenote::pod::instance::repair;
-use cenote::{Coherent, Delegated, Error, Noncoherent, Options, Pool};
+use cenote::{Coherent, Delegated, Error, HostAgent, Noncoherent, Options, Pool};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -291,6 +293,111 @@ fn a_process_that_is_stopped_while_it_joins_is_in_the_way() {
     });
 }
 
+/// It is refused before it says that it repairs: else all who attach would be kept out until it has counted.
+#[test]
+fn a_repair_that_is_refused_keeps_nobody_out() {
+    scene::<Coherent>(100, |path| {
+        let pool = Pool::<Coherent>::open(path, &options()).unwrap();
+        let mut repairer = start::<Coherent>(
+            "repairer",
+            path,
+            &[("CENOTE_STOP", format!("{}:1", Point::RepairNamed.name()))],
+        );
+        // It would be stopped, and never end.
+        assert!(!repairer.wait().unwrap().success());
+        pool.map("old").unwrap().put(b"key", b"").unwrap();
+    });
+}
+
+extern "C" fn end_this_thread(_: libc::c_int) {
+    // SAFETY: ends the thread that is interrupted.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+}
+
+/// The permission by which it kept the background thread still is taken from it.
+#[test]
+fn a_thread_that_dies_alone_in_fsck_holds_nobody_up() {
+    scene::<Coherent>(KEYS, |path| {
+        let pool = Pool::<Coherent>::open(path, &options()).unwrap();
+        // SAFETY: a handler that calls nothing but the kernel.
+        unsafe { libc::signal(libc::SIGUSR1, end_this_thread as *const () as usize) };
+        let (says, said) = std::sync::mpsc::channel();
+        let other = pool.clone();
+        std::mem::forget(std::thread::spawn(move || {
+            let _worker = other.worker().unwrap();
+            // SAFETY: always right.
+            says.send(unsafe { libc::pthread_self() } as usize).unwrap();
+            loop {
+                other.fsck(false).unwrap();
+            }
+        }));
+        let victim = said.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        // SAFETY: that thread runs until this ends it.
+        unsafe { libc::pthread_kill(victim as libc::pthread_t, libc::SIGUSR1) };
+        let report = loop {
+            // Until its death is seen, it is in the way.
+            pool.recover().unwrap();
+            match pool.fsck(true) {
+                Err(Error::Option { .. }) => std::thread::sleep(Duration::from_millis(1)),
+                other => break other.unwrap(),
+            }
+        };
+        assert!(report.is_clean(), "{report:#?}");
+    });
+}
+
+/// A repairer died, and a host went up after it had counted. Hosts cannot know that it is dead; a command with host 0 on its machine can, although it has nothing else to do here.
+#[test]
+fn a_dead_repairer_is_forgotten_though_a_host_is_up() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    // Lock files stand for machines.
+    let on = |host: u32, machine: &str| Options {
+        host,
+        lock_file: Some(folder.path().join(machine)),
+        ..options()
+    };
+    drop(Pool::<Coherent>::create(&path, &on(0, "x")).unwrap());
+    let crash = ("CENOTE_CRASH", format!("{}:1", Point::RepairAlone.name()));
+    let locks = (
+        "CENOTE_REPAIRS_LOCKS",
+        folder.path().join("x").display().to_string(),
+    );
+    let mut repairer = start::<Coherent>("repairer", &path, &[crash, locks]);
+    assert_eq!(repairer.wait().unwrap().signal(), Some(9));
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, REPAIRER.offset()).unwrap();
+    assert_ne!(word, [0; 8]);
+    let agent = |host| HostAgent::<Coherent>::start(&path, &on(host, "y"));
+    assert!(is_kept_out(&agent(1)));
+    // The host goes up between its agent's look and the repairer's count.
+    file.write_all_at(&[0; 8], REPAIRER.offset()).unwrap();
+    let crash = ("CENOTE_CRASH", format!("{}:1", Point::HostUp.name()));
+    let locks = (
+        "CENOTE_REPAIRS_LOCKS",
+        folder.path().join("y").display().to_string(),
+    );
+    assert_eq!(
+        start::<Coherent>("agent", &path, &[crash, locks])
+            .wait()
+            .unwrap()
+            .signal(),
+        Some(9)
+    );
+    file.write_all_at(&word, REPAIRER.offset()).unwrap();
+    assert!(is_kept_out(&agent(1)) && is_kept_out(&agent(2)));
+    let alone = Pool::<Coherent>::open(&path, &on(0, "x"));
+    assert!(matches!(alone.map(drop), Err(Error::Host { .. })));
+    drop(agent(2).unwrap());
+    drop(agent(1).unwrap());
+}
+
 /// The other side; does nothing unless it is started as one.
 #[test]
 fn role() {
@@ -306,11 +413,22 @@ fn role() {
 }
 
 fn play<M: Mapped>(role: &str, path: &Path) {
+    let its_options = Options {
+        lock_file: std::env::var_os("CENOTE_REPAIRS_LOCKS").map(Into::into),
+        ..options()
+    };
     match role {
         "writer" => write::<M>(path),
+        "agent" => {
+            let host = Options {
+                host: 1,
+                ..its_options
+            };
+            drop(HostAgent::<M>::start(path, &host).unwrap());
+        }
         "opener" => drop(Pool::<M>::open(path, &options()).unwrap()),
         _ => {
-            let report = Pool::<M>::open(path, &options()).unwrap().fsck(true).unwrap();
+            let report = Pool::<M>::open(path, &its_options).unwrap().fsck(true).unwrap();
             assert!(report.is_clean(), "{report:#?}");
         }
     }

@@ -38,6 +38,20 @@ pub struct Graph {
 pub struct Licenses {
     /// Their SPDX identifiers.
     pub allow: Vec<String>,
+    /// Packages that may have others: tools, of which nothing gets into what is built.
+    #[serde(default)]
+    pub exceptions: Vec<Exception>,
+}
+
+/// A package that may have a licence of its own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exception {
+    /// Its name.
+    #[serde(rename = "crate")]
+    pub package: String,
+    /// SPDX identifiers.
+    pub allow: Vec<String>,
 }
 
 /// Where packages may come from; besides the workspace itself.

@@ -53,7 +53,8 @@ fn judge(config: &Config, packages: &[Package]) -> Vec<String> {
 }
 
 fn licenses(config: &Config, packages: &[Package]) -> Vec<String> {
-    let (allowed, mut used) = (&config.licenses.allow, Vec::new());
+    let (allowed, exceptions) = (&config.licenses.allow, &config.licenses.exceptions);
+    let (mut used, mut excepted) = (Vec::new(), Vec::new());
     let mut wrong = Vec::new();
     for Package {
         name,
@@ -66,7 +67,21 @@ fn licenses(config: &Config, packages: &[Package]) -> Vec<String> {
             wrong.push(format!("{name} {version} states no licence"));
             continue;
         };
-        match license::is_satisfied(license, allowed, &mut used) {
+        let exception = exceptions.iter().find(|exception| exception.package == *name);
+        let (mut own, mut used_here) = (allowed.clone(), Vec::new());
+        own.extend(
+            exception
+                .into_iter()
+                .flat_map(|exception| exception.allow.clone()),
+        );
+        let is_satisfied = license::is_satisfied(license, &own, &mut used_here);
+        if let Some(exception) = exception
+            && exception.allow.iter().any(|license| used_here.contains(license))
+        {
+            excepted.push(&exception.package);
+        }
+        used.extend(used_here);
+        match is_satisfied {
             Ok(true) => {}
             Ok(false) => wrong.push(format!(
                 "{name} {version}: deny.toml does not allow its licence, {license}"
@@ -78,6 +93,15 @@ fn licenses(config: &Config, packages: &[Package]) -> Vec<String> {
     wrong.extend(
         unused.map(|license| format!("deny.toml allows {license}, which nothing needs: take it out")),
     );
+    let needless = exceptions
+        .iter()
+        .filter(|exception| !excepted.contains(&&exception.package));
+    wrong.extend(needless.map(|exception| {
+        format!(
+            "deny.toml makes an exception of {}, which needs none: take it out",
+            exception.package
+        )
+    }));
     wrong
 }
 
@@ -229,11 +253,28 @@ mod tests {
     }
 
     #[test]
+    fn an_exception_is_for_one_package_and_needed() {
+        let excepting = |name: &str| {
+            let text = format!("exceptions = [{{ crate = \"{name}\", allow = [\"MPL-2.0\"] }}], allow = [");
+            config(&PLAIN.replace("allow = [\"MIT", &format!("{text}\"MIT")))
+        };
+        let tool = package("tool", "1.0.0", Some("MPL-2.0"), "registry+https://index");
+        let packages = [fine(), vec![tool]].concat();
+        assert_eq!(judge(&excepting("tool"), &packages), Vec::<String>::new());
+        let wrong = judge(&excepting("twice"), &packages);
+        assert!(
+            wrong.len() == 2 && wrong[0].contains("its licence, MPL-2.0"),
+            "{wrong:?}"
+        );
+        assert!(wrong[1].contains("an exception of twice"), "{wrong:?}");
+    }
+
+    #[test]
     fn what_is_not_understood_is_not_passed_over() {
         for (from, to) in [
             ("skip =", "deny = [], skip ="),
             ("unknown-git = \"deny\"", "unknown-git = \"warn\""),
-            ("allow = [", "exceptions = [], allow = ["),
+            ("allow = [", "private = {}, allow = ["),
         ] {
             let text = PLAIN.replace(from, to);
             assert!(toml::from_str::<Config>(&text).is_err(), "{text}");

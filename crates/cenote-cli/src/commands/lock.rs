@@ -11,7 +11,7 @@ use std::time::Duration;
 use cenote::memory::{Memory, die_with_parent};
 use cenote::sync::guard::Release;
 use cenote::sync::{Guard, ReadGuard, Timeout};
-use cenote::{Acquired, Error, Options, Pool};
+use cenote::{Acquired, Backend, Error, Options, Pool};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -28,10 +28,10 @@ pub struct Args {
     pool: PoolArg,
     /// The lock's name; it is made if there is none
     name: String,
-    /// The lock's form
-    #[arg(long, value_enum, default_value = "mutex", value_name = "FORM")]
-    form: FormArg,
-    /// Share a reader-writer lock with others that do
+    /// The lock's form; a mutex if nothing is said, with --shared a directory lock
+    #[arg(long, value_enum, value_name = "FORM")]
+    form: Option<FormArg>,
+    /// Share a directory lock or a reader-writer lock with others that do
     #[arg(long)]
     shared: bool,
     /// How many locks there are under this name, if there are several; they are made if there are none
@@ -64,6 +64,19 @@ enum FormArg {
     Rw,
     /// The first to ask; a waiting command does not sleep
     Spin,
+    /// One writer or any number of readers; processes keep it until another one asks
+    Directory,
+}
+
+impl Args {
+    /// The form that is asked for.
+    fn form(&self) -> FormArg {
+        let usual = match self.shared {
+            true => FormArg::Directory,
+            false => FormArg::Mutex,
+        };
+        self.form.unwrap_or(usual)
+    }
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -96,9 +109,14 @@ struct Removed<'a> {
 
 /// Runs the command under the lock, or removes the lock.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    if args.shared && args.form != FormArg::Rw {
+    if args.shared && !matches!(args.form(), FormArg::Rw | FormArg::Directory) {
         return Err(Failure::misuse(
-            "only a lock of the form rw can be shared: give --form rw",
+            "a lock of this form cannot be shared: give --form directory or --form rw",
+        ));
+    }
+    if args.count.is_some() && args.form() == FormArg::Directory {
+        return Err(Failure::misuse(
+            "a directory lock has a name of its own: give another --form with --count",
         ));
     }
     let path = args.pool.existing()?;
@@ -108,7 +126,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(code))
 }
 
-fn locked_or_removed<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<u8, Failure> {
+fn locked_or_removed<M: Backend>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<u8, Failure> {
     let timeout = match args.timeout {
         None => Timeout::Forever,
         Some(Duration::ZERO) => Timeout::None,
@@ -130,7 +148,7 @@ fn locked_or_removed<M: Memory>(pool: &Pool<M>, args: &Args, out: &Output) -> Re
 }
 
 /// Runs the command under the lock; `None` if the lock was removed while this waited.
-fn locked<M: Memory>(
+fn locked<M: Backend>(
     pool: &Pool<M>,
     args: &Args,
     timeout: Timeout,
@@ -162,7 +180,7 @@ fn locked<M: Memory>(
         });
         return code.map(Some);
     }
-    let code = match (args.form, args.shared) {
+    let code = match (args.form(), args.shared) {
         (FormArg::Mutex, _) => {
             let lock = open!(mutex, mutexes);
             alone(&had!(lock.lock_with(timeout)), args, out)
@@ -176,12 +194,24 @@ fn locked<M: Memory>(
             alone(&had!(lock.lock_with(timeout)), args, out)
         }
         (FormArg::Rw, false) => {
-            let lock = open!(rwlock, rwlocks);
+            let lock = open!(raw_rwlock, raw_rwlocks);
             alone(&had!(lock.write_with(timeout)), args, out)
         }
         (FormArg::Rw, true) => {
-            let lock = open!(rwlock, rwlocks);
+            let lock = open!(raw_rwlock, raw_rwlocks);
             let held: ReadGuard<'_, M> = had!(lock.read_with(timeout));
+            under(held.acquired(), args, out, |_| {})
+        }
+        (FormArg::Directory, false) => {
+            let lock = pool.rwlock_builder(name).open()?;
+            let held = had!(lock.write_with(timeout));
+            under(held.acquired(), args, out, |child| {
+                held.set_note(u64::from(child))
+            })
+        }
+        (FormArg::Directory, true) => {
+            let lock = pool.rwlock_builder(name).open()?;
+            let held = had!(lock.read_with(timeout));
             under(held.acquired(), args, out, |_| {})
         }
     };

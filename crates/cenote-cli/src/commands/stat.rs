@@ -82,6 +82,9 @@ fn held(seen: &Seen) -> String {
         names.join(", ")
     };
     let mut text = match seen.owner {
+        Some(owner) if owner.alive && seen.transfers.is_some() => {
+            format!("worker {}'s process keeps it to write", owner.who.worker)
+        }
         Some(owner) if owner.alive => format!("worker {} has it", owner.who.worker),
         Some(owner) => format!(
             "worker {} died with it; the next owner will be notified",
@@ -92,6 +95,12 @@ fn held(seen: &Seen) -> String {
             format!("workers {} have permits", names(&seen.readers))
         }
         None if seen.readers.is_empty() => "free".to_owned(),
+        None if seen.transfers.is_some() => {
+            format!(
+                "the processes of workers {} keep it to read",
+                names(&seen.readers)
+            )
+        }
         None => format!("workers {} read under it", names(&seen.readers)),
     };
     if seen.note != 0 {
@@ -100,6 +109,9 @@ fn held(seen: &Seen) -> String {
     }
     if !seen.waiting.is_empty() {
         let _ = write!(text, "; workers {} wait", names(&seen.waiting));
+    }
+    if let Some(transfers) = seen.transfers {
+        let _ = write!(text, "; {} transfers to write", count(transfers.into()));
     }
     match seen.form {
         Form::Semaphore | Form::Condvar => format!("{}, {text}", seen.form.name()),

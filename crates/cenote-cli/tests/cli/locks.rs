@@ -27,7 +27,7 @@ fn is_running(process: u64) -> bool {
 fn commands_run_under_locks() {
     let here = Here::new();
     here.ok("create ./p");
-    for form in ["spin", "queue", "rw"] {
+    for form in ["spin", "queue", "rw", "directory"] {
         assert_eq!(
             here.ok(&format!("lock ./p {form} --form {form} -- echo done")),
             "done\n"
@@ -41,9 +41,13 @@ fn commands_run_under_locks() {
     }
     assert_eq!(here.ok("lock ./p rw --form rw --shared -- echo read"), "read\n");
     let stat = here.json("stat ./p");
-    assert_eq!(stat["locks"].as_array().unwrap().len(), 3);
+    assert_eq!(stat["locks"].as_array().unwrap().len(), 4);
     assert!(stat["locks"][0]["owner"].is_null());
-    refused(&here, 2, "./p spin --shared -- true");
+    assert_eq!(here.ok("lock ./p directory --shared -- echo read"), "read\n");
+    refused(&here, 2, "./p spin --form spin --shared -- true");
+    refused(&here, 1, "./p spin --shared -- true");
+    refused(&here, 2, "./p many --form directory --count 5 --index 1 -- true");
+    refused(&here, 1, "./p directory --remove");
     refused(&here, 2, "./p spin --timeout soon -- true");
     refused(&here, 2, "./p spin");
     refused(&here, 1, "./p spin --form queue -- true");
@@ -91,9 +95,10 @@ fn locks_are_removed_and_many_have_one_name() {
 
 #[test]
 fn a_killed_holder_is_told_of() {
-    for form in ["spin", "queue", "rw"] {
+    let coherent = ["spin", "queue", "rw", "directory"].map(|form| (form, ""));
+    for (form, memory) in coherent.into_iter().chain([("directory", "--noncoherent")]) {
         let here = Here::new();
-        here.ok("create ./p");
+        here.ok(&format!("create ./p {memory}"));
         let line = format!("lock ./p stock --form {form} -- sleep 100");
         let mut holder = here
             .command(line.split_whitespace())

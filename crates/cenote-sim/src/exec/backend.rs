@@ -338,6 +338,10 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         self.spend(op, Found::Hit);
     }
 
+    fn park(&self, time: Duration) {
+        self.rest(time)
+    }
+
     fn rest(&self, time: Duration) {
         self.relax();
         let world = self.world();

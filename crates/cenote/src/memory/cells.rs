@@ -4,7 +4,7 @@
 //! within the pool and aligned, and that its word or bytes are shared in this way alone for as long as their block is in use. So the methods are
 //! safe. Most cells are made by the types of records and headers, whose offsets come from checked places.
 
-use super::Memory;
+use super::{Mapped, Memory};
 
 /// A word that coordinates hosts. Only ever touched past the cache, but for the named speculative load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,6 +318,68 @@ impl Published {
         assert_eq!(to.len() as u64, self.len, "a copy of another length");
         // SAFETY: whoever made the cell promised it of the whole range.
         unsafe { mem.copy_out(self.offset, to) }
+    }
+}
+
+/// Bytes under a lock, which cached lines of one host at a time hold changed: who has the lock writes them through its cache; before another host has it,
+/// they are written back, and that host drops its lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarded {
+    offset: u64,
+    len: u64,
+}
+
+impl Guarded {
+    /// The bytes of a range.
+    ///
+    /// # Safety
+    ///
+    /// The range lies in the pool, begins at a multiple of 8, and a lock covers it while its block is in use. Whoever reads it has the lock; whoever writes it has
+    /// it alone.
+    #[inline(always)]
+    pub const unsafe fn at(offset: u64, len: u64) -> Self {
+        Self { offset, len }
+    }
+
+    /// How many bytes there are.
+    #[inline]
+    pub const fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    fn word(self, at: u64) -> u64 {
+        assert!(
+            at.is_multiple_of(8) && at < self.len && self.len - at >= 8,
+            "no word of the range"
+        );
+        self.offset + at
+    }
+
+    /// The word at a place within the range.
+    #[inline]
+    pub fn read_word<M: Memory>(self, mem: &M, at: u64) -> u64 {
+        let at = self.word(at);
+        // SAFETY: whoever made the cell promised it of the whole range.
+        unsafe { mem.read_word(at) }
+    }
+
+    /// Sets the word at a place within the range.
+    #[inline]
+    pub fn write_word<M: Memory>(self, mem: &M, at: u64, value: u64) {
+        let at = self.word(at);
+        // SAFETY: whoever made the cell promised it of the whole range.
+        unsafe { mem.write_word(at, value) }
+    }
+
+    /// Where this process has the range. What is read and written there is by the same promise.
+    #[inline]
+    pub fn pointer<M: Mapped>(self, mem: &M) -> *mut u8 {
+        mem.mapping().view().pointer(self.offset, self.len)
     }
 }
 

@@ -4,7 +4,7 @@
 //! the pool has committed when it was read; it is aligned; and its word or bytes are shared in this one way for as long as their block is in
 //! use. `docs/pool-format.md` says in which way each is. So these functions are the crate's own: what others may call is `unsafe`, in [`cells`](super::cells).
 
-use super::{OwnedWord, Published, SyncWord, Unpublished, WordLine};
+use super::{Guarded, OwnedWord, Published, SyncWord, Unpublished, WordLine};
 
 /// A sync word.
 #[inline(always)]
@@ -39,4 +39,11 @@ pub(crate) const fn published(at: u64, len: u64) -> Published {
 pub(crate) const fn unpublished(at: u64, len: u64) -> Unpublished {
     // SAFETY: the crate's rule, above.
     unsafe { Unpublished::at(at, len) }
+}
+
+/// Bytes under a lock.
+#[inline(always)]
+pub(crate) const fn guarded(at: u64, len: u64) -> Guarded {
+    // SAFETY: the crate's rule, above; the lock's guard makes it.
+    unsafe { Guarded::at(at, len) }
 }

@@ -430,7 +430,7 @@ unsafe impl Sync for View {}
 
 impl View {
     #[inline]
-    fn pointer(&self, at: u64, len: u64) -> *mut u8 {
+    pub(super) fn pointer(&self, at: u64, len: u64) -> *mut u8 {
         if at > self.len || len > self.len - at {
             out_of_bounds(at, len, self.len);
         }

@@ -61,7 +61,7 @@ mod conformance_tests;
 
 pub use backing::{Backing, Device};
 pub use barrier::compiler_barrier;
-pub use cells::{OwnedWord, Published, SyncWord, Unpublished, WordLine};
+pub use cells::{Guarded, OwnedWord, Published, SyncWord, Unpublished, WordLine};
 pub(crate) use child::kill_group;
 pub use child::{Signal, WatchedChild, await_any, crash};
 pub use coherent::Coherent;
@@ -208,8 +208,14 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         std::thread::yield_now()
     }
 
-    /// The caller has waited for very long: sleeps for this time at most. Unparking the thread ends the sleep.
+    /// The caller has waited for very long: sleeps for this time at most.
     fn rest(&self, time: std::time::Duration) {
+        std::thread::sleep(time)
+    }
+
+    /// The same, but unparking the thread ends the sleep. The caller gives back what was not meant for it: it unparks itself once it has what it waited
+    /// for, as the thread may have been unparked by its user.
+    fn park(&self, time: std::time::Duration) {
         std::thread::park_timeout(time)
     }
 

@@ -229,6 +229,10 @@ unsafe impl<M: Memory> Memory for Snapshot<M> {
         self.base.rest(time)
     }
 
+    fn park(&self, time: std::time::Duration) {
+        self.base.park(time)
+    }
+
     unsafe fn load(&self, at: u64) -> u64 {
         self.word(at)
     }

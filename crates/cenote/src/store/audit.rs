@@ -157,7 +157,7 @@ const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
 /// Accounts for every byte. The caller has freed what can be freed, unless it only reads. `is_alone`: no other process has the pool open, and no other
 /// thread of this one uses it.
 pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) -> Result<FsckReport> {
-    let _still = worker.pod().hold_still();
+    let _still = worker.pod().hold_still(worker);
     // A pin keeps the bytes of what is freed meanwhile. While others write, it would keep all that they retire for as long as this takes, and each
     // further pass would take longer: then each part of the walk has a pin of its own.
     let _pin = match is_alone {

@@ -254,7 +254,7 @@ fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_
             let after = Duration::from_millis(background_work.trims_after.load());
             longest = longest.min(Trimmer::interval(after));
             // Not while a thread of this process accounts for every byte.
-            if let Some(_permission) = worker.pod().may_reclaim() {
+            if let Some(_permission) = worker.pod().may_reclaim(worker) {
                 let _ = trimmer.tick(worker, after);
             }
         }

@@ -53,8 +53,8 @@ pub type Mutex<M = Coherent> = Named<sync::Mutex<M>, M>;
 pub type SpinMutex<M = Coherent> = Named<SpinLock<M>, M>;
 /// A named queue lock. See [`QueueLock`] for what it can do.
 pub type QueueMutex<M = Coherent> = Named<QueueLock<M>, M>;
-/// A named reader-writer lock. See [`ReadWriteLock`] for what it can do.
-pub type RwLock<M = Coherent> = Named<ReadWriteLock<M>, M>;
+/// A named reader-writer lock that covers nothing by itself. See [`ReadWriteLock`] for what it can do, and [`RwLock`](super::RwLock) for one with data.
+pub type RawRwLock<M = Coherent> = Named<ReadWriteLock<M>, M>;
 
 /// Many locks under one name, as one thread has them open. It keeps the pool open.
 pub struct Locks<L: OfForm<M>, M: Memory = Coherent> {
@@ -196,19 +196,19 @@ impl<M: Memory> Pool<M> {
         Ok(self.named(sync::Condvar::open(self.worker()?, name)?))
     }
 
-    /// The reader-writer lock of a name, created if there is none. The handle belongs to this thread; each thread opens its
+    /// The reader-writer lock of a name, without data of its own, created if there is none. The handle belongs to this thread; each thread opens its
     /// own.
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
-    pub fn rwlock(&self, name: &str) -> Result<RwLock<M>> {
+    pub fn raw_rwlock(&self, name: &str) -> Result<RawRwLock<M>> {
         Ok(self.named(ReadWriteLock::open_or_create(self.worker()?, name)?))
     }
 
     /// The reader-writer lock of a name, if there is one.
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
-    pub fn existing_rwlock(&self, name: &str) -> Result<RwLock<M>> {
+    pub fn existing_raw_rwlock(&self, name: &str) -> Result<RawRwLock<M>> {
         Ok(self.named(ReadWriteLock::open(self.worker()?, name)?))
     }
 
@@ -309,7 +309,7 @@ impl<M: Memory> Pool<M> {
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
-    pub fn rwlocks(&self, name: &str, count: u32) -> Result<Locks<ReadWriteLock<M>, M>> {
+    pub fn raw_rwlocks(&self, name: &str, count: u32) -> Result<Locks<ReadWriteLock<M>, M>> {
         self.locks(name, Some(count))
     }
 
@@ -317,7 +317,7 @@ impl<M: Memory> Pool<M> {
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
     /// [`Error::OtherArray`](crate::Error::OtherArray).
-    pub fn existing_rwlocks(&self, name: &str) -> Result<Locks<ReadWriteLock<M>, M>> {
+    pub fn existing_raw_rwlocks(&self, name: &str) -> Result<Locks<ReadWriteLock<M>, M>> {
         self.locks(name, None)
     }
 

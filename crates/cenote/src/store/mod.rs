@@ -10,12 +10,14 @@ mod group;
 mod host_agent;
 mod host_id;
 mod hosts;
+mod lock_agent;
 mod locks;
 mod options;
 mod passes;
 mod pool;
 mod reader;
 mod relaying;
+mod rwlock;
 mod stat;
 pub mod supervise;
 mod tasks;
@@ -30,11 +32,15 @@ pub use failover::FailoverThread;
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use host_agent::{AgentStatus, HostAgent, Leave, MonitorOptions, MonitorRole, Reporter};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
-pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RwLock, Semaphore, SpinMutex};
+pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RawRwLock, Semaphore, SpinMutex};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use reader::{MapReader, OrderedReader, Reader};
 pub use relaying::Peers;
+pub use rwlock::{
+    RegionsLock, RegionsReadGuard, RegionsWriteGuard, RwLock, RwLockBuilder, RwLockReadGuard,
+    RwLockWriteGuard,
+};
 pub use stat::{
     DamagedStat, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat,
     RecoveryStat, Stat, TasksStat, stat,

@@ -8,6 +8,7 @@
 //! is in the middle of something is no problem to the audit; and while the allocator's lock is held, or a redo log is committed, nothing is certain.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::audit::{FsckReport, audit};
 use super::pool::Pool;
@@ -23,6 +24,8 @@ use crate::pod::reclaim::collect;
 
 /// The most passes of `fsck` over a pool that others have open.
 const PASSES_MAX: u32 = 5;
+/// Milliseconds for which a repair waits for recoveries.
+const RECOVERY_POLLS: u32 = 1000;
 
 impl<M: Memory> Pool<M> {
     /// Checks the pool. With `repair`, replaces damaged names, clears damaged words of vacant records, and frees what is
@@ -40,6 +43,9 @@ impl<M: Memory> Pool<M> {
         worker.pod().forget_failures();
         let _alone = repair.then(|| repair::begin(&worker)).transpose()?;
         collect::collect_all(&worker)?;
+        if repair {
+            await_recoveries(&worker);
+        }
         let mut passes = Passes::default();
         loop {
             let (mut report, is_alone) = pass(&worker, repair)?;
@@ -47,6 +53,18 @@ impl<M: Memory> Pool<M> {
                 return Ok(report);
             }
         }
+    }
+}
+
+/// Waits until the background thread has recovered the dead that it has begun to recover: it may have claimed one after the caller had counted who is there, and
+/// what it frees is not leaked. Not for ever, as a damaged pool may keep it from coming to an end.
+fn await_recoveries<M: Memory>(worker: &Worker<M>) {
+    let is_recovering = |(_, state): &(u32, State)| state.phase == Phase::Recovering;
+    for _ in 0..RECOVERY_POLLS {
+        if !worker.pod().attached_workers().iter().any(is_recovering) {
+            return;
+        }
+        worker.mem().rest(Duration::from_millis(1));
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::background::{BackgroundThread, BackgroundWork};
 use super::device;
+use super::lock_agent::LockAgent;
 use super::options::{Options, claim_locks, open_locks};
 use super::reader::{open_to_read, read_head};
 use crate::causes::{HostError, Setting};
@@ -66,6 +67,8 @@ impl<M: Memory> Clone for Pool<M> {
 
 /// Dropped with the last handle: first the background thread ends, then the process gives up its place in the pool.
 pub(super) struct Inner<M: Memory> {
+    /// Ends before the background thread, without which nothing that it retires would be free.
+    lock_agent: Mutex<Option<LockAgent>>,
     background_thread: Mutex<Option<BackgroundThread>>,
     background_work: Arc<BackgroundWork>,
     pod: Arc<Pod<M>>,
@@ -209,6 +212,8 @@ impl<M: Mapped> Pool<M> {
     fn open_of(path: &Path, options: &Options, trust: Trust) -> Result<Self> {
         let pod = join(path, options, trust, Pod::join)?;
         if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
+            // Nobody else can: hosts do not know whether it lives.
+            pod.forget_dead_repairer();
             return Err(Error::Host {
                 host: ALONE,
                 source: HostError::IdNeeded,
@@ -236,6 +241,7 @@ impl<M: Mapped> Pool<M> {
         let background_thread = BackgroundThread::start_if_needed(&pod, &background_work)?;
         let pool = Self {
             inner: Arc::new(Inner {
+                lock_agent: Mutex::default(),
                 background_thread: Mutex::new(background_thread),
                 background_work,
                 pod,
@@ -416,6 +422,19 @@ impl<M: Memory> Pool<M> {
             sessions.push((identity, Rc::downgrade(&any)));
             Ok(worker)
         })
+    }
+
+    /// Starts the thread that answers for directory locks, where there is something to answer.
+    pub(super) fn start_lock_agent(&self) -> Result<()> {
+        let mut agent = self
+            .inner
+            .lock_agent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !M::COHERENT && agent.is_none() {
+            *agent = Some(LockAgent::start(&self.inner.pod)?);
+        }
+        Ok(())
     }
 
     /// Restarts the background thread if it has died alone.

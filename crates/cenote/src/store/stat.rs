@@ -19,11 +19,12 @@ use crate::pod::group::Group;
 use crate::pod::hosts::lease;
 use crate::pod::instance::failures::Failure;
 use crate::pod::names::directory::{
-    self, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
+    self, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
 };
 use crate::pod::reclaim::backlog::{self, Amount, Backlog};
 use crate::pod::tasks::TaskList;
 use crate::sync::array::Array;
+use crate::sync::directory::inspect;
 use crate::sync::inspect::{Seen, look};
 use crate::sync::object::Object;
 
@@ -396,6 +397,14 @@ impl Things {
                     name,
                     index: None,
                     seen,
+                });
+                return Ok(());
+            }
+            KIND_DIRECTORY_LOCK => {
+                self.locks.push(LockStat {
+                    name,
+                    index: None,
+                    seen: inspect::look(worker, at)?,
                 });
                 return Ok(());
             }

@@ -100,6 +100,15 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
 }
 
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
+    /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told of a death, and
+    /// leaves what the lock protects as it found it.
+    pub fn abandon(self) {
+        if !self.lock.handle().is_forked() {
+            end(self.lock, self.slot, self.noted.get(), true);
+        }
+        std::mem::forget(self);
+    }
+
     /// Draws a fencing token: a number greater than all that were drawn under this lock before. A service outside the pool that refuses a lower
     /// token than it has seen is safe from an owner that was taken for dead, on a host that was fenced. 0 in a forked child.
     ///

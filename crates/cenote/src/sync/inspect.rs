@@ -37,6 +37,9 @@ pub struct Seen {
     pub waiting: Vec<Holder>,
     /// What the owner says it is doing.
     pub note: u64,
+    /// Of a directory lock that processes cache: how often one of them got it to write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<u32>,
 }
 
 /// Reads the state of a lock.
@@ -63,6 +66,7 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
         readers: Vec::new(),
         waiting: Vec::new(),
         note: object.note().load(mem),
+        transfers: None,
     };
     for (permit, _) in object.all_permits() {
         let word = permit.load(mem);

@@ -17,11 +17,11 @@ use super::owner::{free_in, is_free, take_word};
 use super::wait::Timeout;
 use super::wait_queue::{put_at_rest, walk_queue};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
-use crate::causes::Structure;
+use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::lock::is_gone;
-use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS};
+use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, KIND_LOCK, KIND_LOCKS};
 use crate::pod::{Worker, names::rename};
 
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
@@ -60,6 +60,12 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
     match found.kind {
         KIND_LOCK => {}
         KIND_LOCKS => return Err(Error::InArray),
+        KIND_DIRECTORY_LOCK => {
+            return Err(Error::OtherKind {
+                kind: Found::Is(Structure::DirectoryLock),
+                name: found.name,
+            });
+        }
         _ => return Err(absent()),
     }
     let held = || Error::LockHeld {
@@ -88,6 +94,7 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
             let lock = ReadWriteLock::open(worker, name)?;
             lock.write_with(timeout)?.ok_or_else(held)?.remove()
         }
+        Form::Directory => Err(absent()),
     }
 }
 

@@ -48,7 +48,12 @@ impl Desks {
 
     /// Takes a desk, and waits until there is one.
     pub(super) fn take<M: Memory>(&self, mem: &M) -> usize {
-        self.exchange_any(FREE).unwrap_or_else(|| self.take_in_turn(mem))
+        self.exchange_any(FREE).unwrap_or_else(|| {
+            let desk = self.take_in_turn(mem);
+            // One of the times that it was unparked may have been meant for its user.
+            std::thread::current().unpark();
+            desk
+        })
     }
 
     fn exchange_any(&self, from: u64) -> Option<usize> {
@@ -75,7 +80,7 @@ impl Desks {
                     return desk;
                 }
             }
-            mem.rest(time);
+            mem.park(time);
             time = longer(time);
             if let Some(desk) = self.exchange_any(HANDED + number) {
                 return desk;

@@ -16,6 +16,8 @@ pub enum Form {
     Semaphore,
     /// Nobody owns it: threads wait for notifications.
     Condvar,
+    /// One writer or any number of readers, which processes keep until another one asks. An object of its own kind, not a lock with this word in its header.
+    Directory,
 }
 
 impl Form {
@@ -27,6 +29,7 @@ impl Form {
             Self::Mutex => 4,
             Self::Semaphore => 5,
             Self::Condvar => 6,
+            Self::Directory => 7,
         }
     }
 
@@ -51,6 +54,7 @@ impl Form {
             Self::Mutex => "mutex",
             Self::Semaphore => "semaphore",
             Self::Condvar => "condvar",
+            Self::Directory => "directory",
         }
     }
 
@@ -63,6 +67,7 @@ impl Form {
             Self::Mutex => "mutex",
             Self::Semaphore => "semaphore",
             Self::Condvar => "condition variable",
+            Self::Directory => "directory lock",
         }
     }
 }

@@ -222,24 +222,6 @@ impl<M: Memory> Pod<M> {
         self.closing.load() != 0
     }
 
-    /// The permission to change, in the background, retired objects of lists other than the caller's own. `None` if another thread has it: one that
-    /// accounts for every byte.
-    pub(crate) fn may_reclaim(&self) -> Option<Reclaiming<'_, M>> {
-        // PAIRS WITH: pod::instance::process::Reclaiming::drop
-        let is_ours = self.reclaiming.exchange(0, 1);
-        is_ours.then(|| Reclaiming { pod: self })
-    }
-
-    /// Keeps the background thread of this process from changing retired objects until the guard is dropped.
-    pub fn hold_still(&self) -> Reclaiming<'_, M> {
-        loop {
-            if let Some(right) = self.may_reclaim() {
-                return right;
-            }
-            self.mem.relax();
-        }
-    }
-
     /// Whether this process is a forked child of the one that joined.
     #[inline]
     pub fn is_forked(&self) -> bool {
@@ -386,18 +368,6 @@ impl<M: Memory> Pod<M> {
             })
             .filter(|(_, state)| state.phase != Phase::Free)
             .collect()
-    }
-}
-
-/// See [`Pod::hold_still`].
-pub struct Reclaiming<'p, M: Memory> {
-    pod: &'p Pod<M>,
-}
-
-impl<M: Memory> Drop for Reclaiming<'_, M> {
-    fn drop(&mut self) {
-        // PAIRS WITH: pod::instance::process::may_reclaim
-        self.pod.reclaiming.store(0);
     }
 }
 

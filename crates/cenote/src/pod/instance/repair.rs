@@ -48,9 +48,9 @@ fn refused(why: &'static str) -> Error {
 /// repairs already.
 pub fn begin<M: Memory>(worker: &Worker<M>) -> Result<Repairing<'_, M>> {
     let (pod, mem) = (worker.pod(), worker.mem());
-    if mutant::is(Mutant::RepairUncounted) {
-        is_alone(worker)?;
-    }
+    // A repair that will be refused keeps nobody out meanwhile.
+    pod.refuse_beside_repair()?;
+    is_alone(worker)?;
     loop {
         // The word that is judged is the word that is replaced: a living repairer loses it to nobody.
         let found = REPAIRER.load(mem);
@@ -104,7 +104,7 @@ impl<M: Memory> Drop for Repairing<'_, M> {
 
 impl<M: Memory> Pod<M> {
     /// The places that threads of this process have, but for a worker's own and that of the background thread, which changes nothing that anybody accounts
-    /// for while it is [held still](Pod::hold_still).
+    /// for while it is held still (`Pod::hold_still`).
     pub fn other_threads(&self, worker: &Worker<M>) -> Vec<u32> {
         let background = self.background_identity();
         let identity = |index: u32, state: State| u64::from(index + 1) | u64::from(state.generation) << 32;
@@ -124,11 +124,22 @@ impl<M: Memory> Pod<M> {
     /// does.
     pub(in crate::pod) fn refuse_beside_repair(&self) -> Result<()> {
         // PAIRS WITH: pod::instance::repair::begin, pod::instance::repair::Repairing::drop, pod::commit::recovery::release_locks
+        // PAIRS WITH: pod::instance::repair::forget_dead_repairer
         let identity = REPAIRER.load(&self.mem);
         if mutant::is(Mutant::RepairUnasked) {
             return Ok(());
         }
         self.refuse_repairer(identity)
+    }
+
+    /// Forgets a repairer of this machine that is dead. For who may not recover it, because a host went up while it counted.
+    pub(crate) fn forget_dead_repairer(&self) {
+        let identity = REPAIRER.load(&self.mem);
+        let is_here = !is_elsewhere(&self.mem, self.identity.name.machine);
+        if identity != 0 && is_here && self.refuse_repairer(identity).is_ok() {
+            // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
+            let _ = REPAIRER.compare_exchange(&self.mem, identity, 0);
+        }
     }
 
     /// Fails if this is the identity of a worker that lives, or may.
@@ -158,6 +169,7 @@ pub(in crate::pod) fn refuse_host<M: Memory>(
     liveness: &dyn Liveness,
 ) -> Result<()> {
     // PAIRS WITH: pod::instance::repair::begin, pod::instance::repair::Repairing::drop, pod::commit::recovery::release_locks
+    // PAIRS WITH: pod::instance::repair::forget_dead_repairer
     let identity = REPAIRER.load(mem);
     let place = u32::from(identity as u16);
     if place == 0 || place > geometry.parameters.workers {

@@ -103,7 +103,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
 /// as they collect, and a leaving worker leaves it to adopters.
 pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.has_adopted.get()
-        && let Some(_right) = worker.pod().may_reclaim()
+        && let Some(_right) = worker.pod().may_reclaim(worker)
     {
         let _hold = worker.hold_list()?;
         let least = reclaimable_below(worker, advance(worker));

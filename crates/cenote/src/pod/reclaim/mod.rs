@@ -3,6 +3,7 @@
 pub mod backlog;
 pub mod collect;
 pub mod flush;
+mod permission;
 pub(in crate::pod) mod prospect;
 pub mod retire;
 pub mod room;

@@ -652,7 +652,7 @@ impl Quiet {
     ) -> Result<()> {
         let mem = worker.mem();
         let quiet_ticks = worker.limits().quiet_ticks;
-        let Some(_right) = worker.pod().may_reclaim() else {
+        let Some(_right) = worker.pod().may_reclaim(worker) else {
             return Ok(());
         };
         for pin in pins.iter().filter(|pin| pin.record != worker.record()) {

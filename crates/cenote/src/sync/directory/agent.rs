@@ -15,6 +15,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// The same within one kernel, where a notification may be lost with who was about to send it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
+/// The time after which it finds a lock that was opened meanwhile.
+const UNUSED: Duration = Duration::from_millis(5);
+
 /// An agent's view of its process.
 pub struct Agent {
     cohorts: Arc<Cohorts>,
@@ -54,7 +57,7 @@ impl Agent {
             false => LONGEST_SLEEP,
         };
         match prepared.is_empty() {
-            true => mem.rest(BETWEEN_LOOKS),
+            true => mem.rest(UNUSED),
             false => mem.kernel().wait(&[], &prepared, longest),
         }
     }

@@ -92,7 +92,7 @@ impl Cohort {
                 Some(node) => node,
                 None => claim(worker, layout, state)?,
             };
-            // PAIRS WITH: sync::directory::drive::lose
+            // PAIRS WITH: sync::directory::drive::lose, sync::directory::inspect::look
             layout.asker(node).store(worker.mem(), worker.identity());
             state.request(node, wants);
             Ok(node)

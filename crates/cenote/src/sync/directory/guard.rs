@@ -5,8 +5,8 @@ use std::cell::Cell;
 use super::cached::Cached;
 use super::layout::Region;
 use super::lock::DirectoryLock;
-use crate::memory::Memory;
-use crate::memory::checked::{published, unpublished};
+use crate::memory::checked::guarded;
+use crate::memory::{Guarded, Memory};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::sync::{Acquired, Guard, Owner, ReadGuard as RwReadGuard, ReadWriteLock};
 
@@ -60,16 +60,6 @@ fn acquired<M: Memory>(lock: &Cached<M>, former: u64) -> Acquired {
     }
 }
 
-/// The word of a region at a place, which must be within it.
-fn word_of(regions: &[Region], region: usize, at: u64) -> u64 {
-    let region = regions[region];
-    assert!(
-        at.is_multiple_of(8) && at + 8 <= region.len,
-        "no word of the region"
-    );
-    region.offset + at
-}
-
 impl<'l, M: Memory> ReadGuard<'l, M> {
     #[inline]
     pub(super) fn new(lock: &'l DirectoryLock<M>, hold: ReadHold<'l, M>) -> Self {
@@ -84,9 +74,17 @@ impl<'l, M: Memory> ReadGuard<'l, M> {
         }
     }
 
-    /// A word of a region.
+    /// A region, counted from 0.
+    #[inline]
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn region(&self, region: usize) -> Guarded {
+        let Region { offset, len } = self.lock.regions[region];
+        guarded(offset, len)
+    }
+
+    /// A word of a region, which is counted from 0, at a multiple of 8 within it.
     pub fn word(&self, region: usize, at: u64) -> u64 {
-        published(word_of(&self.lock.regions, region, at), 8).read_word(self.lock.worker.mem())
+        self.region(region).read_word(self.lock.worker.mem(), at)
     }
 }
 
@@ -106,14 +104,22 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
         }
     }
 
-    /// A word of a region.
+    /// A region, counted from 0.
+    #[inline]
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn region(&self, region: usize) -> Guarded {
+        let Region { offset, len } = self.lock.regions[region];
+        guarded(offset, len)
+    }
+
+    /// A word of a region, which is counted from 0, at a multiple of 8 within it.
     pub fn word(&self, region: usize, at: u64) -> u64 {
-        published(word_of(&self.lock.regions, region, at), 8).read_word(self.lock.worker.mem())
+        self.region(region).read_word(self.lock.worker.mem(), at)
     }
 
     /// Sets a word of a region.
     pub fn set_word(&mut self, region: usize, at: u64, value: u64) {
-        unpublished(word_of(&self.lock.regions, region, at), 8).write_word(self.lock.worker.mem(), value);
+        self.region(region).write_word(self.lock.worker.mem(), at, value);
     }
 
     /// Leaves a note: one word about what this thread is doing. If it dies, its successor gets the note.

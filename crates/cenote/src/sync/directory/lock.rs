@@ -77,6 +77,11 @@ impl<M: Memory> DirectoryLock<M> {
         })
     }
 
+    /// The pool's memory.
+    pub(crate) fn mem(&self) -> &M {
+        self.worker.mem()
+    }
+
     /// What it covers.
     pub fn regions(&self) -> &[Region] {
         &self.regions

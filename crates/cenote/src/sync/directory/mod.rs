@@ -18,6 +18,7 @@
 //! | `drive` | acting for a process: asking, learning, giving up |
 //! | `agent` | the process's answers while its threads are elsewhere |
 //! | `cached` | the handle of a thread on a lock that its process caches |
+//! | `inspect` | who has a lock and who waits for it, for people to read |
 //! | `lock`, `guard` | the handle for users, on any memory, and its holds |
 //! | `messages/` | the other transport: messages to a directory at a memory node |
 //!
@@ -29,6 +30,7 @@ pub mod cohort;
 pub mod drive;
 pub mod entry;
 pub mod guard;
+pub mod inspect;
 pub mod layout;
 pub mod lock;
 pub mod messages;

@@ -1,0 +1,208 @@
+// Cenote's C interface. cbindgen writes this file from crates/cenote-ffi/src; change that, and then run
+//   CENOTE_WRITE_HEADER=1 cargo test -p cenote-ffi --test header
+
+#ifndef CENOTE_H
+#define CENOTE_H
+
+#include <stdint.h>
+#include <time.h>
+
+// A pool that the process has open.
+typedef struct cenote_pool cenote_pool;
+
+// A reader-writer lock of a pool.
+typedef struct cenote_rwlock cenote_rwlock;
+
+// How a pool is created. A field that is 0 means the default.
+typedef struct cenote_options {
+  // Bytes for data at first; 16 MiB if 0.
+  uint64_t size;
+  // Bytes that it may grow to; 1 TiB if 0. Address space is reserved for that, memory is not.
+  uint64_t max;
+  // Processes that may have it open at a time; 128 if 0.
+  uint32_t processes;
+  // Threads that may use it at a time; 256 if 0. A thread counts once for each eight locks that it holds at a time.
+  uint32_t workers;
+  // Names that it may have; 256 if 0.
+  uint32_t names;
+  // Permission bits of the file, whatever the process's umask; 0600 if 0.
+  uint32_t mode;
+} cenote_options;
+
+// The owner that died with the lock.
+typedef struct cenote_former {
+  // What it had said last that it was doing; 0 if nothing.
+  uint64_t note;
+  // The number of its thread among those of the pool.
+  uint32_t worker;
+  // Which thread of that number it was.
+  uint32_t generation;
+} cenote_former;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// The text of this thread's last error; empty if it had none. It is the caller's until this thread's next call that fails.
+const char *cenote_last_error(void);
+
+// Creates a pool, and opens it. Options may be null.
+//
+// Errors: EEXIST if the file exists; EINVAL for options or a path that cannot work; ENOMEM, ENOSPC, EFBIG if there is no room; what the system says
+// of the path. The pool is null then.
+//
+// Cost: that of making a file of that size, some milliseconds.
+//
+// Preconditions: The path ends with a zero; the options are null or such options; there is room for a pointer.
+int cenote_pool_create(const char *path,
+                       const struct cenote_options *options,
+                       struct cenote_pool **pool);
+
+// Opens a pool, and recovers dead processes.
+//
+// Errors: ENOENT if there is none; EINVAL if it is no pool, one of another version, or one for memory without coherence; EACCES if it belongs to
+// somebody else than this process's user and root, or everybody may write it; EAGAIN if as many processes have it open as may; EBUSY while it
+// is repaired; EIO if it is damaged; what the system says of the path. The pool is null then.
+//
+// Cost: a mapping and some system calls, below a millisecond if nobody has died.
+//
+// Preconditions: The path ends with a zero; there is room for a pointer.
+int cenote_pool_open(const char *path,
+                     struct cenote_pool **pool);
+
+// Opens a pool, and creates it first if there is none. Options may be null; they matter only if it is created.
+//
+// Errors and cost: those of the other two.
+//
+// Preconditions: The path ends with a zero; the options are null or such options; there is room for a pointer.
+int cenote_pool_open_or_create(const char *path,
+                               const struct cenote_options *options,
+                               struct cenote_pool **pool);
+
+// Closes a pool. Locks that are open in it stay so. The process gives up its place in the pool when the last lock is closed, and each thread that used one
+// has ended or has used a lock that was new to it.
+//
+// Errors: EINVAL if it is null.
+//
+// Preconditions: It is null, or it was opened and not closed since, and no other thread uses it.
+int cenote_pool_close(struct cenote_pool *pool);
+
+// Opens the reader-writer lock of a name, and makes it if there is none. Each call gives an object of its own; a thread uses one of
+// them: by another one it may wait for itself.
+//
+// Errors: EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if the pool has no place for another
+// thread or name; ENOMEM if it is full; ESTALE in a child of the process that opened the pool. The lock is null then.
+//
+// Cost: a search of the pool's names, about a microsecond; the thread's first call in this pool also takes its place in it, some system calls.
+//
+// Preconditions: The pool is null or open; the name ends with a zero; there is room for a pointer.
+int cenote_rwlock_open(const struct cenote_pool *pool,
+                       const char *name,
+                       struct cenote_rwlock **lock);
+
+// Closes a lock. It stays in the pool, under its name.
+//
+// Errors: EINVAL if it is null; EBUSY if this thread has it.
+//
+// Preconditions: It is null, or it was opened and not closed since, and no other thread has or uses it.
+int cenote_rwlock_close(struct cenote_rwlock *lock);
+
+// Takes the lock for reading. Waits while a living thread has it for writing. A thread that reads may ask again, and must unlock as often.
+//
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; what the lock protects may be half changed. All
+// readers are told until a writer has repaired it.
+//
+// Errors: EDEADLK if this thread has it for writing; EAGAIN if the pool has no place for another thread; EIDRM if its name was removed; EINVAL if it is
+// null; ESTALE in a child of the process that opened the pool; EIO if the pool is damaged.
+//
+// Cost if nobody writes: an exchange and two loads of shared memory. Waiters sleep.
+//
+// Preconditions: It is null or open.
+int cenote_rwlock_rdlock(struct cenote_rwlock *lock);
+
+// Takes the lock for writing. Waits while a living thread has it.
+//
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at cenote_rwlock_former, repair what the lock
+// protects, and call cenote_rwlock_consistent; or unlock, and the next is told the same.
+//
+// Errors: EDEADLK if this thread has it; else those of cenote_rwlock_rdlock.
+//
+// Cost if nobody has it: a compare-exchange and a load for each 64 threads that the pool may have. Waiters sleep.
+//
+// Preconditions: It is null or open.
+int cenote_rwlock_wrlock(struct cenote_rwlock *lock);
+
+// Takes the lock for reading if no living thread has it for writing.
+//
+// Errors: EBUSY if one has, also this one; else those of cenote_rwlock_rdlock, which says what EOWNERDEAD means.
+//
+// Preconditions: It is null or open.
+int cenote_rwlock_tryrdlock(struct cenote_rwlock *lock);
+
+// Takes the lock for writing if no living thread has it.
+//
+// Errors: EBUSY if one has, also this one; else those of cenote_rwlock_wrlock, which says what EOWNERDEAD means.
+//
+// Preconditions: It is null or open.
+int cenote_rwlock_trywrlock(struct cenote_rwlock *lock);
+
+// Takes the lock for reading, and waits until a moment of CLOCK_REALTIME at most.
+//
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_rwlock_rdlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one.
+int cenote_rwlock_timedrdlock(struct cenote_rwlock *lock,
+                              const struct timespec *at);
+
+// Takes the lock for writing, and waits until a moment of CLOCK_REALTIME at most.
+//
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_rwlock_wrlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one.
+int cenote_rwlock_timedwrlock(struct cenote_rwlock *lock,
+                              const struct timespec *at);
+
+// Releases one hold of this thread. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_rwlock_consistent, the next one is told
+// EOWNERDEAD as well, with the same note. Unlike a robust mutex of POSIX's the lock never becomes unusable.
+//
+// A thread that ends with the lock for writing leaves it as a death does.
+//
+// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+//
+// Cost: a store and a load of shared memory; a system call if a thread sleeps.
+//
+// Preconditions: It is null or open.
+int cenote_rwlock_unlock(struct cenote_rwlock *lock);
+
+// Says that what the lock protects is whole again. For a writer that was told EOWNERDEAD.
+//
+// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread does not have it; ESTALE in a child of the
+// process that opened the pool.
+//
+// Preconditions: It is null or open.
+int cenote_rwlock_consistent(struct cenote_rwlock *lock);
+
+// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the note. 0 when the lock is unlocked.
+//
+// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+//
+// Cost: a store; a second one in the unlock.
+//
+// Preconditions: It is null or open.
+int cenote_rwlock_note(struct cenote_rwlock *lock,
+                       uint64_t note);
+
+// Who died with the lock before this thread got it. For a thread that was told EOWNERDEAD, as long as it has the lock.
+//
+// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a child of the process that
+// opened the pool.
+//
+// Preconditions: The lock is null or open; there is room for the answer.
+int cenote_rwlock_former(struct cenote_rwlock *lock,
+                         struct cenote_former *former);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* CENOTE_H */

@@ -1,0 +1,124 @@
+//! The pool, as this process has it open: opened by the first lock that needs it, and kept until the process ends.
+//!
+//! **A fork.** The child opens the pool itself, with the first lock that it uses; what it has copied of its parent's is never touched again. A lock that
+//! the parent had is the parent's: the child does not have it.
+#![allow(clippy::disallowed_types)] // words of the process, not of a pool
+
+use std::cell::RefCell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cenote::locks::{LockArray, ReadWriteLock};
+use cenote::{Coherent, Error, Options, Pool, pool_id};
+use cenote_holds::{Lock, OpenPool, Refusal, Which, forget, with};
+
+use crate::log;
+use crate::settings::settings;
+
+/// The array's name in the pool.
+pub const ARRAY: &str = "preload";
+
+/// A pool that is open, with its array of locks.
+pub struct State {
+    /// The pool.
+    pub pool: Arc<OpenPool>,
+    /// Its random number.
+    pub id: u64,
+    /// How many locks its array has.
+    pub count: u32,
+}
+
+static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
+static OPENING: Mutex<()> = Mutex::new(());
+
+impl State {
+    /// One of its locks.
+    pub fn lock(&self, number: u64) -> Arc<Lock> {
+        // A number that is too large is refused when the lock is opened.
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        Arc::new(Lock::new(self.pool.clone(), Which::Numbered(ARRAY, number)))
+    }
+}
+
+/// The pool of this process; opened now if it is not yet.
+#[inline]
+pub fn state() -> Result<&'static State, Refusal> {
+    let state = STATE.load(Ordering::Acquire);
+    match state.is_null() {
+        true => open(),
+        // SAFETY: it was leaked by `open`.
+        false => Ok(unsafe { &*state }),
+    }
+}
+
+#[cold]
+fn open() -> Result<&'static State, Refusal> {
+    let _only = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let state = STATE.load(Ordering::Acquire);
+    if !state.is_null() {
+        // SAFETY: as in `state`.
+        return Ok(unsafe { &*state });
+    }
+    let Some(path) = &settings().pool else {
+        return Err(Refusal::Invalid("CENOTE_POOL names no pool"));
+    };
+    let options = Options {
+        // An array of so many locks, and room for which of them are in use.
+        size: (u64::from(settings().locks) * (384 + u64::from(settings().threads) / 8)).max(16 << 20),
+        max: 8 << 30,
+        workers: settings().threads,
+        ..Options::default()
+    };
+    let pool: Pool = Pool::open_or_create(path, &options)?;
+    let id = pool_id(path)?;
+    let pool = OpenPool::new(pool)?;
+    let worker = with(|thread| thread.worker(&pool))?;
+    type Array = LockArray<Coherent, ReadWriteLock<Coherent>>;
+    let array = match Array::open(worker.clone(), ARRAY) {
+        Err(Error::NoSuch { .. }) => match Array::open_or_create(worker.clone(), ARRAY, settings().locks) {
+            // Another process was faster, with another number.
+            Err(Error::OtherArray { .. }) => Array::open(worker, ARRAY),
+            made => made,
+        },
+        opened => opened,
+    }?;
+    let count = array.count();
+    drop(array);
+    handle_forks();
+    let state = Box::leak(Box::new(State { pool, id, count }));
+    STATE.store(state, Ordering::Release);
+    Ok(state)
+}
+
+thread_local! {
+    /// Held from before a fork until after it, so that the child finds it free.
+    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+extern "C" fn before_fork() {
+    let guard = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = HELD.try_with(|held| held.replace(Some(guard)));
+}
+
+extern "C" fn after_fork() {
+    let _ = HELD.try_with(|held| held.take());
+}
+
+extern "C" fn in_child() {
+    STATE.store(null_mut(), Ordering::Release);
+    forget();
+    after_fork();
+}
+
+fn handle_forks() {
+    static HANDLED: AtomicBool = AtomicBool::new(false);
+    if HANDLED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // SAFETY: plain functions that live as long as this library, which is never unloaded.
+    let handled = unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    if handled != 0 {
+        log::line("cannot watch for forks: locks will be refused in children");
+    }
+}

@@ -1,0 +1,363 @@
+//! Directory locks by real processes, on pools of all kinds: nothing that was written under the lock is lost, processes that are killed hold nobody up, and their
+//! successors are told.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cenote::{Acquired, Backend, Coherent, Delegated, Error, Noncoherent, Options, Pool};
+
+/// Words of the value: more than a page.
+const WORDS: usize = 1024;
+/// Increments of each process.
+const INCREMENTS: u64 = 3000;
+/// A wait that nothing should take.
+const LONG: Duration = Duration::from_secs(20);
+
+type Value = [u64; WORDS];
+
+fn options() -> Options {
+    Options {
+        size: 8 << 20,
+        max: 64 << 20,
+        ..Options::default()
+    }
+}
+
+/// This program again, in a role; killed if the test fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start<M: Backend>(role: &str, pool: &Path, set: &[(&str, String)]) -> Running {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "role", "--nocapture"])
+        .env("CENOTE_LOCKS_ROLE", role)
+        .env("CENOTE_LOCKS_POOL", pool)
+        .env("CENOTE_LOCKS_KIND", M::NAME)
+        .envs(set.iter().cloned())
+        .stdout(Stdio::null())
+        .spawn();
+    Running(child.unwrap())
+}
+
+fn scene<M: Backend>(run: impl FnOnce(&Path, &Pool<M>)) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool = Pool::<M>::create(&path, &options()).unwrap();
+    run(&path, &pool);
+    let report = pool.fsck(false).unwrap();
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+/// All words of a value are the same: no change is seen in parts.
+fn is_whole(value: &Value) -> bool {
+    value.iter().all(|word| *word == value[0])
+}
+
+fn increment<M: Backend>(pool: &Pool<M>, times: u64) {
+    let lock = pool.rwlock::<Value>("value").unwrap();
+    for n in 0..times {
+        if n % 4 == 0 {
+            assert!(is_whole(&lock.read().unwrap()));
+        }
+        let mut value = lock.write().unwrap();
+        assert!(is_whole(&value));
+        value.iter_mut().for_each(|word| *word += 1);
+    }
+}
+
+fn counts<M: Backend>() {
+    scene::<M>(|path, pool| {
+        let mut others = [(); 2].map(|()| start::<M>("increment", path, &[]));
+        std::thread::scope(|scope| {
+            scope.spawn(|| increment(pool, INCREMENTS));
+            increment(pool, INCREMENTS);
+        });
+        for other in &mut others {
+            assert!(other.0.wait().unwrap().success());
+        }
+        let lock = pool.rwlock::<Value>("value").unwrap();
+        let value = lock.read().unwrap();
+        assert!(is_whole(&value));
+        assert_eq!((value[0], value.acquired()), (4 * INCREMENTS, Acquired::Clean));
+    });
+}
+
+#[test]
+fn processes_and_threads_count_together() {
+    counts::<Coherent>();
+    counts::<Noncoherent>();
+    counts::<Delegated>();
+}
+
+fn dies_writing<M: Backend>() {
+    scene::<M>(|path, pool| {
+        let lock = pool.rwlock::<Value>("value").unwrap();
+        let mut victim = start::<M>("die writing", path, &[]);
+        assert_eq!(victim.0.wait().unwrap().signal(), Some(9));
+        // Readers are told too, and nobody is told any more once a writer has unlocked.
+        let told = |acquired| matches!(acquired, Acquired::Recovered { note: 17, .. });
+        assert!(told(lock.read_for(LONG).unwrap().unwrap().acquired()));
+        let mut value = lock.write_for(LONG).unwrap().unwrap();
+        assert!(told(value.acquired()));
+        value.fill(3);
+        drop(value);
+        assert_eq!(lock.write().unwrap().acquired(), Acquired::Clean);
+        assert!(is_whole(&lock.read().unwrap()));
+    });
+}
+
+#[test]
+fn the_successor_of_a_process_that_died_writing_is_told() {
+    dies_writing::<Coherent>();
+    dies_writing::<Noncoherent>();
+    dies_writing::<Delegated>();
+}
+
+/// Processes that are killed anywhere, again and again, and one that goes on.
+fn killed_anywhere<M: Backend>() {
+    scene::<M>(|path, pool| {
+        let lock = pool.rwlock::<Value>("value").unwrap();
+        let mut last = 0;
+        for round in 0..30 {
+            let mut victim = start::<M>("increment for ever", path, &[]);
+            let begun = Instant::now();
+            let life = Duration::from_micros(20_000 + 1_700 * round);
+            while begun.elapsed() < life {
+                let mut value = lock.write_for(LONG).unwrap().expect("held up");
+                match value.acquired() {
+                    Acquired::Clean => assert!(is_whole(&value) && value[0] >= last),
+                    Acquired::Recovered { .. } => value.fill(last),
+                }
+                value.iter_mut().for_each(|word| *word += 1);
+                last = value[0];
+            }
+            victim.0.kill().unwrap();
+            victim.0.wait().unwrap();
+        }
+        let mut value = lock.write_for(LONG).unwrap().expect("held up");
+        if value.acquired() != Acquired::Clean {
+            value.fill(last);
+        }
+        assert!(is_whole(&value) && value[0] >= last);
+    });
+}
+
+#[test]
+fn processes_that_are_killed_hold_nobody_up() {
+    killed_anywhere::<Coherent>();
+    killed_anywhere::<Noncoherent>();
+}
+
+#[cfg(feature = "crash-points")]
+fn at_crash_points<M: Backend>() {
+    scene::<M>(|path, pool| {
+        let lock = pool.rwlock::<Value>("value").unwrap();
+        let points = ["decided", "written", "changed", "untold", "held"];
+        for point in points.iter().filter(|point| !M::COHERENT || **point == "held") {
+            for nth in 1..4 {
+                // What is kept here is asked for, so that entries change.
+                let mut victim = start::<M>(
+                    "increment for ever",
+                    path,
+                    &[("CENOTE_CRASH", format!("directory.{point}:{nth}"))],
+                );
+                while victim.0.try_wait().unwrap().is_none() {
+                    let mut value = lock.write_for(LONG).unwrap().expect("held up");
+                    value.fill(1);
+                }
+                assert_eq!(
+                    victim.0.wait().unwrap().signal(),
+                    Some(9),
+                    "{point} was not passed"
+                );
+                drop(lock.write_for(LONG).unwrap().expect("held up"));
+            }
+        }
+    });
+}
+
+#[test]
+#[cfg(feature = "crash-points")]
+fn a_crash_at_any_point_leaves_the_lock_to_the_others() {
+    at_crash_points::<Coherent>();
+    at_crash_points::<Noncoherent>();
+    at_crash_points::<Delegated>();
+}
+
+/// A thread that keeps the lock for ever, as it has died alone.
+fn die_with_lock<M: Backend>(pool: &Pool<M>) {
+    let (other, (says, said)) = (pool.clone(), std::sync::mpsc::channel());
+    std::mem::forget(std::thread::spawn(move || {
+        let lock = other.rwlock::<Value>("value").unwrap();
+        let guard = lock.write().unwrap();
+        says.send(()).unwrap();
+        // SAFETY: ends this thread alone, as nothing else does.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        drop(guard);
+    }));
+    said.recv().unwrap();
+}
+
+#[test]
+fn a_thread_that_dies_alone_with_the_lock_is_forgotten() {
+    fn check<M: Backend>() {
+        scene::<M>(|_, pool| {
+            let lock = pool.rwlock::<Value>("value").unwrap();
+            die_with_lock(pool);
+            let value = lock.write_for(LONG).unwrap().expect("held up");
+            assert!(matches!(value.acquired(), Acquired::Recovered { .. }));
+            drop(value);
+            pool.recover().unwrap();
+        });
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}
+
+/// The planted fault that this shows. Without the process's agent, which is another thread.
+#[test]
+#[cfg(feature = "mutants")]
+fn a_cohort_that_does_not_look_for_its_dead_waits_for_them() {
+    use cenote::mutant::{Mutant, choose};
+    use cenote::sync::Timeout;
+    use cenote::sync::directory::DirectoryLock;
+
+    fn open(pool: &Pool<Noncoherent>) -> DirectoryLock<Noncoherent> {
+        DirectoryLock::open_or_create(pool.worker().unwrap(), "value", 2, &[8]).unwrap()
+    }
+
+    scene::<Noncoherent>(|_, pool| {
+        let lock = open(pool);
+        let other = pool.clone();
+        std::thread::spawn(move || {
+            let lock = open(&other);
+            let guard = lock.write().unwrap();
+            // SAFETY: ends this thread alone, as nothing else does.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+            drop(guard);
+        });
+        while lock.read_with(Timeout::None).unwrap().is_some() {}
+        choose(Some(Mutant::DirectoryLoneDeathIgnored));
+        let refused = lock
+            .write_with(Timeout::during(Duration::from_secs(1)))
+            .unwrap()
+            .is_none();
+        choose(None);
+        assert!(refused);
+        drop(lock.write_with(Timeout::during(LONG)).unwrap().expect("held up"));
+        pool.recover().unwrap();
+    });
+}
+
+#[test]
+fn misuse_is_an_error() {
+    fn check<M: Backend>() {
+        scene::<M>(|_, pool| {
+            let lock = pool.rwlock::<u64>("value").unwrap();
+            let guard = lock.read().unwrap();
+            assert!(matches!(lock.write().map(drop), Err(Error::Deadlock)));
+            let again = pool.rwlock::<u64>("value").unwrap();
+            assert!(matches!(again.try_write().map(drop), Err(Error::Deadlock)));
+            drop(guard);
+            assert!(matches!(
+                pool.rwlock::<[u64; 2]>("value").map(drop),
+                Err(Error::Option { .. })
+            ));
+            assert!(matches!(
+                pool.existing_rwlock::<u64>("other").map(drop),
+                Err(Error::NoSuch { .. })
+            ));
+            assert!(matches!(
+                pool.raw_rwlock("value").map(drop),
+                Err(Error::OtherKind { .. })
+            ));
+            assert!(matches!(
+                pool.map("value").map(drop),
+                Err(Error::OtherKind { .. })
+            ));
+            for nodes in [0, 41, 255] {
+                let made = pool.rwlock_builder("bad").nodes(nodes).open();
+                assert!(matches!(made.map(drop), Err(Error::Option { .. })));
+            }
+            let regions = pool
+                .rwlock_builder("many")
+                .region(0)
+                .region(100)
+                .region(5000)
+                .open()
+                .unwrap();
+            let mut guard = regions.write().unwrap();
+            guard.region_mut(2)[4999] = 7;
+            assert_eq!(
+                (
+                    guard.region(0).len(),
+                    guard.region(1).len(),
+                    guard.region(2)[4999]
+                ),
+                (0, 100, 7)
+            );
+        });
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}
+
+/// A lock for one process at a time, on memory where that matters.
+#[test]
+fn a_lock_whose_nodes_are_all_used_refuses_and_is_free_again_once_one_is_closed() {
+    scene::<Noncoherent>(|path, pool| {
+        let open = |pool: &Pool<Noncoherent>| pool.rwlock_builder("one").nodes(1).region(8).open().unwrap();
+        let other = Pool::<Noncoherent>::open(path, &options()).unwrap();
+        let (first, second) = (open(pool), open(&other));
+        drop(first.write().unwrap());
+        let refused = second.try_write();
+        assert!(matches!(refused.map(drop), Err(Error::TooManyNodes { limit: 1 })));
+        drop(first);
+        drop(second.write().unwrap());
+    });
+}
+
+/// The other side; does nothing unless it is started as one.
+#[test]
+fn role() {
+    let Ok(role) = std::env::var("CENOTE_LOCKS_ROLE") else {
+        return;
+    };
+    let path = std::env::var("CENOTE_LOCKS_POOL").unwrap();
+    match std::env::var("CENOTE_LOCKS_KIND").as_deref() {
+        Ok("noncoherent") => play::<Noncoherent>(&role, Path::new(&path)),
+        Ok("delegated") => play::<Delegated>(&role, Path::new(&path)),
+        _ => play::<Coherent>(&role, Path::new(&path)),
+    }
+}
+
+fn play<M: Backend>(role: &str, path: &Path) {
+    let pool = Pool::<M>::open(path, &options()).unwrap();
+    match role {
+        "increment" => increment(&pool, INCREMENTS),
+        "increment for ever" => {
+            let lock = pool.rwlock::<Value>("value").unwrap();
+            loop {
+                let mut value = lock.write().unwrap();
+                let next = value[0] + 1;
+                value.fill(next);
+            }
+        }
+        _ => {
+            let lock = pool.rwlock::<Value>("value").unwrap();
+            let mut value = lock.write().unwrap();
+            value.set_note(17);
+            value[..WORDS / 2].fill(1);
+            // SAFETY: ends this process alone.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        }
+    }
+}
