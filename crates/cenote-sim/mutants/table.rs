@@ -26,6 +26,17 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         | Mutant::OwnerBelieved => Some("crates/cenote/tests/unjudged.rs"),
         Mutant::DirectoryLoneDeathIgnored => Some("crates/cenote/tests/directory_locks.rs"),
         Mutant::DirectoryPassesUnbounded => Some("crates/cenote/src/sync/directory/cohort_tests.rs"),
+        // They need a network, which the simulator has not.
+        Mutant::DirectoryVersionNotChecked
+        | Mutant::DirectoryEpochNotChecked
+        | Mutant::DirectoryQueueLost
+        | Mutant::DirectoryGrantOfOldTicket
+        | Mutant::DirectoryEndedSessionHeard
+        | Mutant::DirectoryNextReadersForgotten
+        | Mutant::DirectoryDataNotKept
+        | Mutant::DirectoryGiveUpOfOldTicket
+        | Mutant::DirectoryForwardCountedTwice
+        | Mutant::DirectoryForwardNotRepeated => Some("crates/cenote/tests/directory_messages/mutants.rs"),
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
     }
@@ -156,6 +167,16 @@ pub fn trial(mutant: Mutant) -> Trial {
         | DirectoryLoneDeathIgnored
         | DirectoryPassesUnbounded
         | OwnerBelieved
+        | DirectoryVersionNotChecked
+        | DirectoryEpochNotChecked
+        | DirectoryQueueLost
+        | DirectoryGrantOfOldTicket
+        | DirectoryEndedSessionHeard
+        | DirectoryNextReadersForgotten
+        | DirectoryDataNotKept
+        | DirectoryGiveUpOfOldTicket
+        | DirectoryForwardCountedTwice
+        | DirectoryForwardNotRepeated
         | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))

@@ -271,6 +271,16 @@ mutants! {
     LengthUnjudged = "length-unjudged", "an audit believes lengths that reach into other objects";
     LinkFollowed = "link-followed", "a pool is opened through a symbolic link";
     OwnerBelieved = "owner-believed", "a pool that every user may write is opened like any other";
+    DirectoryVersionNotChecked = "directory-version-not-checked", "a directory accepts a transfer of a lock's queue although requests for it are on their way";
+    DirectoryEpochNotChecked = "directory-epoch-not-checked", "a directory accepts a transfer that was sent when its sender had the lock before";
+    DirectoryQueueLost = "directory-queue-lost", "the queue of a directory lock by messages is lost with its holder";
+    DirectoryGrantOfOldTicket = "directory-grant-of-old-ticket", "a node takes the grant of an earlier request for that of the present one";
+    DirectoryEndedSessionHeard = "directory-ended-session-heard", "a directory accepts messages of a node that it has taken for dead";
+    DirectoryNextReadersForgotten = "directory-next-readers-forgotten", "readers in front of the next writer are not granted what a writer hands over";
+    DirectoryDataNotKept = "directory-data-not-kept", "a directory does not keep the data that comes with a transfer";
+    DirectoryGiveUpOfOldTicket = "directory-give-up-of-old-ticket", "a directory takes what a reader said of an earlier request for what it says of the present one";
+    DirectoryForwardCountedTwice = "directory-forward-counted-twice", "the holder of a queue counts each forward that arrives, whatever its number";
+    DirectoryForwardNotRepeated = "directory-forward-not-repeated", "a directory does not forward a request again that has not arrived";
     HolderUnmapped = "holder-unmapped", "a fence kills a process that holds the lock of a place, although it has not mapped the pool";
     SnapshotNotValidated = "snapshot-not-validated", "a reader without a place believes what it read although the epoch has moved on meanwhile";
 }

@@ -69,7 +69,7 @@ pub use counting::{Counting, Counts};
 pub use delegated::Delegated;
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
-pub use fork::{ForkWatch, forked, watch_fork};
+pub use fork::{CloseOnFork, ForkWatch, forked, on_fork_close, watch_fork};
 pub use kernel::{Kernel, Registration, SLEEPS_BY_MAX};
 pub(crate) use kill::Sigkill;
 pub use kill::{FileId, Killer, ProcessName};

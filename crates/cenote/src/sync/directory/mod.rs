@@ -20,6 +20,7 @@
 //! | `cached` | the handle of a thread on a lock that its process caches |
 //! | `inspect` | who has a lock and who waits for it, for people to read |
 //! | `lock`, `guard` | the handle for users, on any memory, and its holds |
+//! | `messages/` | the other transport: messages to a directory at a memory node |
 //!
 //! `entry` and `queue` are pure: they know neither pools nor messages. The protocol page is `docs/protocols/directory-locks.md`.
 
@@ -32,6 +33,7 @@ pub mod guard;
 pub mod inspect;
 pub mod layout;
 pub mod lock;
+pub mod messages;
 pub mod node;
 pub mod queue;
 pub mod state;

@@ -1,0 +1,367 @@
+//! A lock, as its directory has it: the [entry](super::super::entry), the data, and what nodes have asked for.
+//!
+//! The directory remembers each node's request for as long as the node waits or has the lock, and what it has forwarded in the epoch. It needs that to send again
+//! what was lost, and it is all that is needed to build the queue anew when its holder dies. A crash of the directory is not survived.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::message::{DirectorySays, Grant, NodeSays, Session, Transfer};
+use crate::mutant::{self, Mutant};
+use crate::sync::directory::entry::{Answer, Entry, Left};
+use crate::sync::directory::node::{Node, Nodes};
+use crate::sync::directory::queue::{Handover, Permission, Queue, Request};
+
+/// What becomes of a message that no node sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Impossible;
+
+/// Messages to nodes.
+pub type Replies = Vec<(Node, DirectorySays)>;
+
+/// The last request of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Standing {
+    ticket: u64,
+    wants: Permission,
+    /// How many requests for the lock were accepted before.
+    order: u64,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Waits,
+    Has,
+    HasHad,
+}
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Locked {
+    entry: Entry,
+    /// How often the queue got another holder, or lost its holder.
+    epoch: u64,
+    /// What the queue held when the epoch began.
+    initial: Queue,
+    /// Requests forwarded since, the one of number 1 first.
+    forwarded: Vec<Request>,
+    /// How many of them have arrived, as far as is known.
+    arrived: u16,
+    standings: BTreeMap<Node, Standing>,
+    /// How many requests were accepted.
+    accepted: u64,
+    data: Arc<Vec<u8>>,
+    former: Option<Session>,
+}
+
+impl Locked {
+    /// A lock that nobody has, over this data.
+    pub fn new(data: Vec<u8>) -> Self {
+        Self {
+            entry: Entry::default(),
+            epoch: 0,
+            initial: Queue::default(),
+            forwarded: Vec::new(),
+            arrived: 0,
+            standings: BTreeMap::new(),
+            accepted: 0,
+            data: Arc::new(data),
+            former: None,
+        }
+    }
+
+    /// The entry.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// How often the queue got another holder, or lost its holder.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The data that was written back last.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The nodes that wait, in the order in which their requests were accepted.
+    pub fn waiting(&self) -> Vec<Request> {
+        let mut waiting: Vec<(u64, Request)> = Vec::new();
+        for (node, standing) in &self.standings {
+            if standing.place == Place::Waits {
+                let (node, wants) = (*node, standing.wants);
+                waiting.push((standing.order, Request { node, wants }));
+            }
+        }
+        waiting.sort_unstable_by_key(|(order, _)| *order);
+        waiting.into_iter().map(|(_, request)| request).collect()
+    }
+
+    /// A node says something.
+    pub fn receive(&mut self, node: Node, says: NodeSays) -> Result<Replies, Impossible> {
+        match says {
+            NodeSays::Request { ticket, wants } => self.request(node, ticket, wants),
+            NodeSays::Arrived { epoch, version } => self.have_arrived(node, epoch, version),
+            NodeSays::Transfer(transfer) => self.transfer(node, *transfer),
+            NodeSays::GaveUp { ticket } => Ok(self.give_up(node, ticket)),
+        }
+    }
+
+    fn request(&mut self, node: Node, ticket: u64, wants: Permission) -> Result<Replies, Impossible> {
+        if let Some(standing) = self.standings.get(&node) {
+            if ticket <= standing.ticket {
+                return Ok(match ticket == standing.ticket {
+                    true => self.answer_again(node),
+                    false => Vec::new(),
+                });
+            }
+            let writes = self.entry.owner() == Some(node);
+            if writes || standing.place == Place::Waits {
+                return Err(Impossible);
+            }
+        }
+        if self.entry.version() == u16::MAX {
+            // It comes again, and meets another epoch.
+            return Ok(Vec::new());
+        }
+        // A reader that asks reads no more.
+        let mut replies = self.remove_reader(node);
+        let (order, place) = (self.accepted, Place::Waits);
+        self.accepted += 1;
+        self.standings.insert(
+            node,
+            Standing {
+                ticket,
+                wants,
+                order,
+                place,
+            },
+        );
+        match self.entry.request(node, wants) {
+            Answer::Forwarded { holder, version } => {
+                let request = Request { node, wants };
+                self.forwarded.push(request);
+                replies.push((holder, self.forward(version, request)));
+            }
+            Answer::Granted if wants == Permission::Shared => replies.extend(self.grants()),
+            Answer::Granted | Answer::Next { .. } => {
+                self.begin_epoch(Queue::default());
+                replies.extend(self.tell_all());
+            }
+        }
+        Ok(replies)
+    }
+
+    fn have_arrived(&mut self, node: Node, epoch: u64, version: u16) -> Result<Replies, Impossible> {
+        if self.entry.holder() == Some(node) && self.epoch == epoch {
+            if version > self.entry.version() {
+                return Err(Impossible);
+            }
+            self.arrived = self.arrived.max(version);
+        }
+        Ok(Vec::new())
+    }
+
+    fn give_up(&mut self, node: Node, ticket: u64) -> Replies {
+        let has = |standing: &Standing| {
+            let is_this = standing.ticket == ticket || mutant::is(Mutant::DirectoryGiveUpOfOldTicket);
+            is_this && standing.place == Place::Has
+        };
+        match self.standings.get(&node).is_some_and(has) {
+            true => self.remove_reader(node),
+            false => Vec::new(),
+        }
+    }
+
+    fn remove_reader(&mut self, node: Node) -> Replies {
+        if self.entry.permission(node) != Some(Permission::Shared) {
+            return Vec::new();
+        }
+        self.set_place(node, Place::HasHad);
+        self.entry.give_up(node);
+        self.grants()
+    }
+
+    fn transfer(&mut self, node: Node, transfer: Transfer) -> Result<Replies, Impossible> {
+        let epoch = transfer.epoch;
+        let is_over = epoch < self.epoch && !mutant::is(Mutant::DirectoryEpochNotChecked);
+        if is_over {
+            // A living node's epoch ends by its transfer alone.
+            return Ok(vec![(node, DirectorySays::Transferred { epoch })]);
+        }
+        let is_whole = transfer.data.len() == self.data.len() && transfer.version <= self.entry.version();
+        if !is_whole || epoch > self.epoch || self.entry.owner() != Some(node) {
+            return Err(Impossible);
+        }
+        let handover = self.without_the_dead(&transfer.handover, transfer.version)?;
+        if !self.entry.transfer(node, transfer.version, &handover) {
+            let version = self.entry.version();
+            let mut replies = vec![(node, DirectorySays::Denied { epoch, version })];
+            replies.extend(self.forwards_after(transfer.version));
+            return Ok(replies);
+        }
+        self.set_place(node, Place::HasHad);
+        if !mutant::is(Mutant::DirectoryDataNotKept) {
+            self.data = transfer.data;
+        }
+        self.former = transfer.former;
+        self.begin_epoch(handover.rest);
+        let mut replies = vec![(node, DirectorySays::Transferred { epoch })];
+        replies.extend(self.tell_all());
+        Ok(replies)
+    }
+
+    /// What a writer hands over, but for nodes that have died since they stood in its queue. One that has joined and asked since stands where its
+    /// new request does. What each one asked for is known here, too. A writer that has got all requests cannot leave one out.
+    fn without_the_dead(&self, handover: &Handover, version: u16) -> Result<Handover, Impossible> {
+        let readers = handover.readers.iter();
+        let rest = handover.rest.requests().iter().map(|request| request.node);
+        let standing: Vec<Node> = readers.chain(handover.writer).chain(rest).collect();
+        let mut waiting = self.waiting();
+        let all = waiting.len();
+        waiting.retain(|request| standing.contains(&request.node));
+        if version == self.entry.version() && waiting.len() < all {
+            return Err(Impossible);
+        }
+        let mut handover = waiting.into_iter().collect::<Queue>().hand_over();
+        if mutant::is(Mutant::DirectoryNextReadersForgotten) {
+            handover.readers = Nodes::NONE;
+        }
+        Ok(handover)
+    }
+
+    /// A node's session has ended.
+    pub fn lose(&mut self, session: Session) -> Replies {
+        let node = session.node();
+        self.standings.remove(&node);
+        match self.entry.lose(node) {
+            Left::Nothing => Vec::new(),
+            Left::Granted(_) => self.grants(),
+            Left::Queue { wrote } => {
+                if wrote {
+                    self.former = Some(session);
+                }
+                let mut queue: Queue = match mutant::is(Mutant::DirectoryQueueLost) {
+                    true => Queue::default(),
+                    false => self.waiting().into_iter().collect(),
+                };
+                let handover = queue.hand_over();
+                self.entry.rebuild(&handover);
+                self.begin_epoch(handover.rest);
+                self.tell_all()
+            }
+        }
+    }
+
+    /// What may have been lost and would not come again by itself: requests on their way to the holder, and what readers are told.
+    pub fn tick(&self) -> Replies {
+        let mut replies = match mutant::is(Mutant::DirectoryForwardNotRepeated) {
+            true => Vec::new(),
+            false => self.forwards_after(self.arrived),
+        };
+        replies.extend(self.yields());
+        replies
+    }
+
+    fn begin_epoch(&mut self, initial: Queue) {
+        self.epoch += 1;
+        self.initial = initial;
+        self.forwarded.clear();
+        self.arrived = 0;
+    }
+
+    fn set_place(&mut self, node: Node, place: Place) {
+        if let Some(standing) = self.standings.get_mut(&node) {
+            standing.place = place;
+        }
+    }
+
+    /// At the begin of an epoch: who has the lock, who is next, who is waited for.
+    fn tell_all(&mut self) -> Replies {
+        let mut replies = self.grants();
+        if let Some(holder) = self.entry.holder()
+            && self.entry.owner().is_none()
+        {
+            replies.extend(self.answer_again(holder));
+            replies.extend(self.yields());
+        }
+        replies
+    }
+
+    /// Grants for all that have waited, and wait no more.
+    fn grants(&mut self) -> Replies {
+        let mut replies = Vec::new();
+        for node in self.waiting().into_iter().map(|request| request.node) {
+            if self.entry.permission(node).is_some() {
+                self.set_place(node, Place::Has);
+                replies.extend(self.answer_again(node));
+            }
+        }
+        replies
+    }
+
+    /// What a node was answered to its last request, if it was answered.
+    fn answer_again(&self, node: Node) -> Replies {
+        let Some(standing) = self.standings.get(&node) else {
+            return Vec::new();
+        };
+        let (ticket, epoch) = (standing.ticket, self.epoch);
+        let says = match (standing.place, self.entry.permission(node)) {
+            (Place::Has, Some(permission)) => DirectorySays::Grant(Box::new(Grant {
+                ticket,
+                permission,
+                epoch,
+                queue: match permission {
+                    Permission::Shared => Queue::default(),
+                    Permission::Exclusive => self.initial.clone(),
+                },
+                data: self.data.clone(),
+                former: self.former,
+            })),
+            (Place::Waits, None) if self.entry.holder() == Some(node) => DirectorySays::Next {
+                ticket,
+                epoch,
+                queue: self.initial.clone(),
+            },
+            _ => return Vec::new(),
+        };
+        vec![(node, says)]
+    }
+
+    fn forward(&self, number: u16, request: Request) -> DirectorySays {
+        DirectorySays::Forward {
+            epoch: self.epoch,
+            number,
+            request,
+        }
+    }
+
+    fn forwards_after(&self, arrived: u16) -> Replies {
+        let Some(holder) = self.entry.holder() else {
+            return Vec::new();
+        };
+        (1..=u16::MAX)
+            .zip(&self.forwarded)
+            .skip(usize::from(arrived))
+            .map(|(number, request)| (holder, self.forward(number, *request)))
+            .collect()
+    }
+
+    /// Tells readers of the writer that waits for them.
+    fn yields(&self) -> Replies {
+        let Some(next) = self.entry.holder() else {
+            return Vec::new();
+        };
+        let ticket = |reader: Node| Some(self.standings.get(&reader)?.ticket);
+        self.entry
+            .sharers()
+            .iter()
+            .filter_map(|reader| {
+                let ticket = ticket(reader)?;
+                Some((reader, DirectorySays::Yield { ticket, next }))
+            })
+            .collect()
+    }
+}
