@@ -28,7 +28,7 @@ fn figures_are_printed_and_written() {
     let all = here.ok("reproduce list");
     assert!(names.iter().all(|name| all.lines().any(|known| known == name)));
     assert!(
-        all.contains("pcc/table1\n") && all.contains("pcc/fig13\n"),
+        all.contains("pcc/table1\n") && all.contains("pcc/fig13\n") && all.contains("soul/fig9\n"),
         "{all}"
     );
 }

@@ -29,6 +29,12 @@ mod pcc_gc;
 mod pcc_table1;
 mod pcc_table2;
 pub mod sensitivity;
+mod soul_costs;
+mod soul_fig10;
+mod soul_fig11;
+mod soul_fig7;
+mod soul_fig8;
+mod soul_fig9;
 mod sweep;
 mod table;
 
@@ -37,6 +43,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::exec::Ended;
+use crate::lock_runs::LockRunError;
 use crate::profile::ProfileError;
 use crate::throughput::ThroughputError;
 
@@ -204,6 +211,9 @@ pub enum ReproduceError {
     /// A simulated run went wrong.
     #[error(transparent)]
     Throughput(#[from] ThroughputError),
+    /// A simulated run of locks went wrong.
+    #[error(transparent)]
+    Locks(#[from] LockRunError),
     /// A simulated run came to no end.
     #[error("the simulated run ended before its threads: {0:?}")]
     Run(Ended),
@@ -230,7 +240,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 14] = [
+const FIGURES: [(&str, Make); 20] = [
     (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
     (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
     (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
@@ -249,6 +259,12 @@ const FIGURES: [(&str, Make); 14] = [
     (lupin_detection::NAME, lupin_detection::make),
     (machine::NAME, machine::make),
     (contention::NAME, |_, progress| contention::make(progress)),
+    (soul_fig7::NAME, |_, progress| soul_fig7::make(progress)),
+    (soul_fig8::NAME, |_, progress| soul_fig8::make(progress)),
+    (soul_fig9::NAME, |_, progress| soul_fig9::make(progress)),
+    (soul_costs::NAME, |_, progress| soul_costs::make(progress)),
+    (soul_fig10::NAME, |_, progress| soul_fig10::make(progress)),
+    (soul_fig11::NAME, |_, progress| soul_fig11::make(progress)),
 ];
 
 /// The names of all figures.

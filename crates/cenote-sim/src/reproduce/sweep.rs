@@ -7,7 +7,7 @@ use cenote_ycsb::Workload;
 
 use super::{Progress, Quantity, ReproduceError};
 use crate::profile::Profile;
-use crate::throughput::{Form, Outcome, Plan, ThroughputError, measure};
+use crate::throughput::{Form, Outcome, Plan, measure};
 
 /// What sweeps are about.
 pub const THROUGHPUT: Quantity = Quantity {
@@ -84,19 +84,29 @@ pub fn with_records(mut plan: Plan, records: u64) -> Plan {
 }
 
 /// How far a sweep has come.
-#[derive(Default)]
-struct Sweep {
+struct Sweep<O, E> {
     begun: usize,
     done: usize,
-    outcomes: Vec<Option<Outcome>>,
-    failure: Option<ThroughputError>,
+    outcomes: Vec<Option<O>>,
+    failure: Option<E>,
 }
 
 /// Runs all plans; their outcomes in the same order.
 pub fn run(plans: &[Plan], progress: Progress<'_>) -> Result<Vec<Outcome>, ReproduceError> {
+    Ok(each(plans, measure, progress)?)
+}
+
+/// Measures plans of any kind; their outcomes in the same order.
+pub fn each<P: Sync, O: Send, E: Send>(
+    plans: &[P],
+    measure: impl Fn(&P) -> Result<O, E> + Sync,
+    progress: Progress<'_>,
+) -> Result<Vec<O>, E> {
     let sweep = Mutex::new(Sweep {
-        outcomes: vec![None; plans.len()],
-        ..Sweep::default()
+        begun: 0,
+        done: 0,
+        outcomes: plans.iter().map(|_| None).collect(),
+        failure: None,
     });
     // A thread that panicked has left it whole: each change is one statement.
     let locked = || sweep.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +136,7 @@ pub fn run(plans: &[Plan], progress: Progress<'_>) -> Result<Vec<Outcome>, Repro
         outcomes, failure, ..
     } = sweep.into_inner().unwrap_or_else(PoisonError::into_inner);
     match failure {
-        Some(failure) => Err(failure.into()),
+        Some(failure) => Err(failure),
         None => Ok(outcomes.into_iter().flatten().collect()),
     }
 }

@@ -14,9 +14,11 @@ pub fn text(figure: &Figure) -> String {
     );
     match figure.charted {
         Charted::Threads(_) => write(&mut text, &numbers(figure), |column| matches!(column, 0 | 2)),
-        Charted::Panels(quantity) => {
-            write(&mut text, &panels(figure, quantity), |column| column < 2);
-            text.push('\n');
+        Charted::Panels(_) => {
+            for quantity in quantities(figure) {
+                write(&mut text, &panels(figure, quantity), |column| column < 2);
+                text.push('\n');
+            }
             write(&mut text, &numbers(figure), |column| matches!(column, 0 | 2));
         }
         Charted::Cases(_) => write(&mut text, &cases(figure), |column| column == 0),
@@ -96,13 +98,22 @@ fn panels(figure: &Figure, quantity: Quantity) -> Vec<Vec<String>> {
     lines
 }
 
-/// A line for each case, with the paper's numbers behind ours.
-fn cases(figure: &Figure) -> Vec<Vec<String>> {
-    let (mut quantities, mut cases): (Vec<Quantity>, Vec<&str>) = (Vec::new(), Vec::new());
+/// All quantities of a figure, each once.
+fn quantities(figure: &Figure) -> Vec<Quantity> {
+    let mut quantities = Vec::new();
     for row in &figure.rows {
         if !quantities.contains(&row.quantity) {
             quantities.push(row.quantity);
         }
+    }
+    quantities
+}
+
+/// A line for each case, with the paper's numbers behind ours.
+fn cases(figure: &Figure) -> Vec<Vec<String>> {
+    let quantities = quantities(figure);
+    let mut cases: Vec<&str> = Vec::new();
+    for row in &figure.rows {
         if !cases.contains(&row.case) {
             cases.push(row.case);
         }
