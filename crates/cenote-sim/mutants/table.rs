@@ -234,6 +234,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | DirectorySharersNotAwaited
         | DirectorySuccessorNotTold => quick(noncoherent(DirectoryLocks, 3, 2, 10, 2, Random)),
 
+        DirectoryOpenWhileClosing => quick(noncoherent(DirectoryLocks, 2, 3, 2, 0, Random)),
         DirectoryEntryNotReread => slow(noncoherent(DirectoryLocks, 4, 1, 20, 0, Random)),
 
         WordPlannedTwice => quick(delegated(Hash, 3, 2, 10, 0)),

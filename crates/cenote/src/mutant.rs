@@ -235,6 +235,7 @@ mutants! {
     DirectorySharersNotAwaited = "directory-sharers-not-awaited", "a writer gets a directory lock while nodes have it to read";
     DirectoryQueueNotHeld = "directory-queue-not-held", "a node is granted a directory lock to read although a writer waits or has it";
     DirectoryNumberNotCleared = "directory-number-not-cleared", "a process takes a dead one's number among the nodes of a directory lock, with what that had";
+    DirectoryOpenWhileClosing = "directory-open-while-closing", "a thread gets a directory lock from its node while the node closes it";
     DirectoryEnteredYielding = "directory-entered-yielding", "a thread gets a directory lock from its node while the node hands it over";
     DirectoryLoneDeathIgnored = "directory-lone-death-ignored", "the threads of a process wait for one of them that has died alone";
     DirectoryEntryNotReread = "directory-entry-not-reread", "a thread that reads a directory lock's entry without its lock does not check that it is still valid";

@@ -12,6 +12,9 @@ use cenote::{Acquired, Backend, Coherent, Delegated, Error, Noncoherent, Options
 const WORDS: usize = 1024;
 /// Increments of each process.
 const INCREMENTS: u64 = 3000;
+/// Increments beside threads that die.
+#[cfg(feature = "crash-points")]
+const SOME: u64 = 200;
 /// A wait that nothing should take.
 const LONG: Duration = Duration::from_secs(20);
 
@@ -192,6 +195,59 @@ fn a_crash_at_any_point_leaves_the_lock_to_the_others() {
     at_crash_points::<Delegated>();
 }
 
+/// A thread dies alone at a crash point, in the middle of asking or of closing; the other threads of its process, and other processes, go on.
+#[cfg(feature = "crash-points")]
+fn ends_at_crash_points<M: Backend>() {
+    for point in ["decided", "written", "changed", "untold", "held"] {
+        for nth in 1..3 {
+            scene::<M>(|path, pool| {
+                let lock = pool.rwlock::<Value>("value").unwrap();
+                let mut other = start::<M>(
+                    "a thread ends",
+                    path,
+                    &[("CENOTE_END", format!("directory.{point}:{nth}"))],
+                );
+                for _ in 0..SOME {
+                    let mut value = lock.write_for(LONG).unwrap().expect("held up");
+                    let next = value[0] + 1;
+                    value.fill(next);
+                }
+                assert!(other.0.wait().unwrap().success(), "{point}:{nth}");
+                let value = lock.read_for(LONG).unwrap().expect("held up");
+                // That of the dead thread may not have happened.
+                assert!(
+                    is_whole(&value) && (2 * SOME..=2 * SOME + 1).contains(&value[0]),
+                    "{point}:{nth}: {}",
+                    value[0]
+                );
+            });
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "crash-points")]
+fn a_thread_that_dies_alone_anywhere_leaves_the_lock_to_the_others() {
+    ends_at_crash_points::<Noncoherent>();
+}
+
+#[test]
+fn regions_larger_than_any_pool_are_refused() {
+    scene::<Coherent>(|_, pool| {
+        for lens in [vec![u64::MAX], vec![1 << 63, 1 << 63], vec![(1 << 40) + 1]] {
+            let builder = lens
+                .iter()
+                .fold(pool.rwlock_builder("large"), |builder, len| builder.region(*len));
+            assert!(matches!(builder.open().map(drop), Err(Error::Option { .. })));
+        }
+        assert!(matches!(
+            pool.rwlock_builder("large").region(1 << 39).open().map(drop),
+            Err(Error::Full { .. })
+        ));
+        drop(pool.rwlock_builder("large").region(8).open().unwrap());
+    });
+}
+
 /// A thread that keeps the lock for ever, as it has died alone.
 fn die_with_lock<M: Backend>(pool: &Pool<M>) {
     let (other, (says, said)) = (pool.clone(), std::sync::mpsc::channel());
@@ -343,6 +399,28 @@ fn play<M: Backend>(role: &str, path: &Path) {
     let pool = Pool::<M>::open(path, &options()).unwrap();
     match role {
         "increment" => increment(&pool, INCREMENTS),
+        #[cfg(feature = "crash-points")]
+        "a thread ends" => {
+            let (its_pool, (says, said)) = (pool.clone(), std::sync::mpsc::channel::<()>());
+            let ends = std::thread::Builder::new().name("ends".to_owned());
+            std::mem::forget(ends.spawn(move || {
+                let _says = says;
+                let lock = its_pool.rwlock::<Value>("value").unwrap();
+                let mut value = lock.write().unwrap();
+                let next = value[0] + 1;
+                value.fill(next);
+                drop(value);
+                drop(lock);
+            }));
+            // If it does not die, it says so by its end.
+            let _ = said.recv_timeout(Duration::from_millis(200));
+            let lock = pool.rwlock::<Value>("value").unwrap();
+            for _ in 0..SOME {
+                let mut value = lock.write_for(LONG).unwrap().expect("held up");
+                let next = value[0] + 1;
+                value.fill(next);
+            }
+        }
         "increment for ever" => {
             let lock = pool.rwlock::<Value>("value").unwrap();
             loop {

@@ -214,7 +214,7 @@ fn work<const C: bool>(
 ) -> cenote::Result<()> {
     let Shared { load, .. } = shared;
     let worker = Rc::new(Worker::attach(pod, load.guidelines.replicate)?);
-    let locks = [open(&worker, 0, 1)?, open(&worker, 1, 1)?];
+    let mut locks = [open(&worker, 0, 1)?, open(&worker, 1, 1)?];
     let random = random(load.seed, context.thread());
     let mut thread = Thread {
         context,
@@ -236,6 +236,12 @@ fn work<const C: bool>(
             1 => Timeout::Polls(below(&mut thread.random, 100) as u32),
             _ => Timeout::Forever,
         };
+        // A process that closes its last handle gives up what it has, while other threads of it may open the lock.
+        if below(&mut thread.random, 4) == 0 {
+            let [first, second] = locks;
+            drop((first, second));
+            locks = [open(&worker, 0, 1)?, open(&worker, 1, 1)?];
+        }
         // Several times in a row: the lock is cached.
         for _ in 0..=below(&mut thread.random, 3) {
             thread.visit(&locks, lock, mode, timeout, value)?;

@@ -195,14 +195,16 @@ macro_rules! ways_of_waiting {
                 self.lock.write().map(|hold| self.writing(hold))
             }
 
-            /// Takes a shared hold if nobody alive writes.
+            /// Takes a shared hold if nobody alive writes. On incoherent memory `None` may also mean that another process keeps the lock, which it has been asked for
+            /// now.
             ///
             /// Errors: as for waiting.
             pub fn try_read(&self) -> Result<Option<$read>> {
                 self.read_with(Timeout::None)
             }
 
-            /// Takes an exclusive hold if nobody alive reads or writes.
+            /// Takes an exclusive hold if nobody alive reads or writes. On incoherent memory `None` may also mean that other processes keep the lock, which they have been
+            /// asked for now.
             ///
             /// Errors: as for waiting.
             pub fn try_write(&self) -> Result<Option<$write>> {

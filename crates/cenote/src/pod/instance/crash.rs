@@ -2,7 +2,7 @@
 //!
 //! Without the feature `crash-points` a point does nothing. With it, the environment variable `CENOTE_CRASH=name:n` kills
 //! the process when it passes the point of that name for the n-th time. `CENOTE_STOP=name:n` stops the process there instead, until it is
-//! continued. `CENOTE_CRASH_LOG=file` appends the name of each point to a file when it is first passed, so that tests can assert that all
+//! continued; `CENOTE_END=name:n` ends a thread named `ends` there, and no other. `CENOTE_CRASH_LOG=file` appends the name of each point to a file when it is first passed, so that tests can assert that all
 //! were reached.
 
 macro_rules! points {
@@ -164,6 +164,9 @@ mod armed {
 
     use super::Point;
 
+    /// Instead of a signal: the thread ends, and no other.
+    const THREAD_ENDS: i32 = 0;
+
     struct Armed {
         target: Option<(String, u64)>,
         /// What the environment asks for.
@@ -180,10 +183,13 @@ mod armed {
                 let (name, count) = text.rsplit_once(':')?;
                 Some((name.to_owned(), count.parse().ok()?))
             };
-            let (target, signal) = match of("CENOTE_CRASH") {
-                None => (of("CENOTE_STOP"), libc::SIGSTOP),
-                some => (some, libc::SIGKILL),
-            };
+            let asked = [
+                ("CENOTE_CRASH", libc::SIGKILL),
+                ("CENOTE_STOP", libc::SIGSTOP),
+                ("CENOTE_END", THREAD_ENDS),
+            ];
+            let mut found = asked.map(|(variable, signal)| (of(variable), signal)).into_iter();
+            let (target, signal) = found.find(|(target, _)| target.is_some()).unwrap_or((None, 0));
             let log = std::env::var_os("CENOTE_CRASH_LOG").and_then(|path| {
                 std::fs::OpenOptions::new()
                     .append(true)
@@ -205,6 +211,9 @@ mod armed {
         if armed.target.is_none() && armed.log.is_none() {
             return;
         }
+        if armed.signal == THREAD_ENDS && std::thread::current().name() != Some("ends") {
+            return;
+        }
         let name = point.name();
         let mut passed = armed
             .passed
@@ -222,6 +231,11 @@ mod armed {
             .as_ref()
             .is_some_and(|(target, nth)| target == name && *count == *nth)
         {
+            if armed.signal == THREAD_ENDS {
+                drop(passed);
+                // SAFETY: ends this thread alone, which does not go on.
+                unsafe { libc::syscall(libc::SYS_exit, 0) };
+            }
             // SAFETY: ends or stops this very process; this thread first, so that it does not go on.
             unsafe { libc::raise(armed.signal) };
             if armed.signal == libc::SIGKILL {

@@ -190,7 +190,35 @@ impl Local {
         self.withdraw(identity);
         if self.driver == identity {
             self.driver = 0;
+            self.reread();
         }
+    }
+
+    /// Whatever is known of the entry is read again.
+    pub fn reread(&mut self) {
+        self.number = u64::MAX;
+    }
+
+    /// The process gives up what it has: until it has, no thread gets the lock, and if the thread that does it dies alone, the next one begins by finding what the process has.
+    /// Returns what that is, and the identity of whoever died writing, or has left its hold behind.
+    pub fn close(&mut self) -> (Option<Node>, Option<Permission>, u64) {
+        let former = match self.writer {
+            0 => self.former,
+            writer => writer,
+        };
+        self.is_yielding = true;
+        self.is_pending = self.node.is_some();
+        self.reread();
+        (self.node.take(), self.has.take(), former)
+    }
+
+    /// The process has nothing any more. Threads that have come meanwhile wait on.
+    pub fn closed(&mut self) {
+        *self = Self {
+            handles: self.handles,
+            waiting: std::mem::take(&mut self.waiting),
+            ..Self::default()
+        };
     }
 
     /// The node has got the lock.

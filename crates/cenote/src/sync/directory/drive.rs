@@ -9,7 +9,7 @@
 //! A thread that waits looks now and then whether the nodes in front of its own are alive. If one is not, the thread takes it out of the entry; if that one could write, its successor is
 //! told.
 
-use super::cohort::{Cohort, Local, Step};
+use super::cohort::{Cohort, Step};
 use super::layout::Layout;
 use super::node::{Node, Nodes};
 use super::queue::Permission;
@@ -20,7 +20,7 @@ use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::instance::event_count;
-use crate::pod::lock::is_gone;
+use crate::pod::lock::{self, is_gone};
 
 /// Regions up to this length are fetched when the lock is granted; of larger ones, lines are fetched when they are used.
 const FETCHED_AT_ONCE: u64 = 4096;
@@ -86,25 +86,48 @@ impl Cohort {
     }
 
     fn request<M: Memory>(&self, worker: &Worker<M>, node: Option<Node>, wants: Permission) -> Result<()> {
-        let layout = self.layout;
-        let changed = transition::change(worker, layout, |state| {
-            let node = match node {
-                Some(node) => node,
-                None => claim(worker, layout, state)?,
-            };
-            // PAIRS WITH: sync::directory::drive::lose, sync::directory::inspect::look
-            layout.asker(node).store(worker.mem(), worker.identity());
-            state.request(node, wants);
-            Ok(node)
-        });
+        let changed = self.ask(worker, node, wants);
         let mut local = self.local();
         local.is_yielding = false;
+        let (seen, node) = match changed {
+            Ok(changed) => changed,
+            Err(error) => {
+                // Nothing was changed.
+                local.is_pending = false;
+                return Err(error);
+            }
+        };
         // A reader that asks to write reads no more.
-        (local.has, local.is_pending) = (None, changed.is_ok());
-        let (seen, node) = changed?;
-        local.node = Some(node);
+        (local.has, local.node) = (None, Some(node));
         drop(local);
         self.learn(worker, node, &seen)
+    }
+
+    /// Puts a request into the entry, of a node that has a number or gets one.
+    fn ask<M: Memory>(
+        &self,
+        worker: &Worker<M>,
+        node: Option<Node>,
+        wants: Permission,
+    ) -> Result<(Seen, Node)> {
+        let layout = self.layout;
+        loop {
+            let (seen, node) = transition::change(worker, layout, |state| {
+                let node = match node {
+                    Some(node) => Some(node),
+                    None => claim(worker, layout, state)?,
+                };
+                if let Some(node) = node {
+                    // PAIRS WITH: sync::directory::drive::lose, sync::directory::inspect::look
+                    layout.asker(node).store(worker.mem(), worker.identity());
+                    state.request(node, wants);
+                }
+                Ok(node)
+            })?;
+            if let Some(node) = node {
+                return Ok((seen, node));
+            }
+        }
     }
 
     fn give<M: Memory>(&self, worker: &Worker<M>, node: Node, has: Permission) -> Result<()> {
@@ -149,6 +172,7 @@ impl Cohort {
         let mut local = self.local();
         (local.node, local.is_yielding) = (found, false);
         local.is_pending &= found.is_some();
+        local.reread();
         Ok(())
     }
 
@@ -233,8 +257,18 @@ impl Cohort {
             false => self.local().identities(),
         };
         for identity in known {
-            if identity != worker.identity() && is_gone(worker, identity)? {
-                self.local().lose(identity);
+            if identity == worker.identity() || !is_gone(worker, identity)? {
+                continue;
+            }
+            let drove = {
+                let mut local = self.local();
+                let drove = local.driver == identity;
+                local.lose(identity);
+                drove
+            };
+            if drove {
+                // It may have died with the entry's lock. To other processes it lives, on incoherent memory, so none of them takes it.
+                drop(lock::acquire(worker, self.layout.lock())?);
             }
         }
         Ok(())
@@ -256,7 +290,7 @@ impl Cohort {
     /// A handle is closed. With the last one the node gives up whatever it has, and its number.
     pub fn close<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         self.local().handles -= 1;
-        loop {
+        let (node, has, former) = loop {
             self.bury(worker)?;
             let mut local = self.local();
             if local.handles > 0 {
@@ -264,29 +298,32 @@ impl Cohort {
             }
             if local.driver == 0 {
                 local.driver = worker.identity();
-                break;
+                break match mutant::is(Mutant::DirectoryOpenWhileClosing) {
+                    true => (local.node, local.has, local.former),
+                    false => local.close(),
+                };
             }
             drop(local);
             worker.mem().pause();
-        }
-        let outcome = self.leave(worker);
+        };
+        let outcome = node.map_or(Ok(()), |node| self.leave(worker, node, has, former));
         let mut local = self.local();
-        let handles = local.handles;
-        *local = Local::default();
-        local.handles = handles;
-        drop(local);
+        match outcome {
+            Ok(()) => local.closed(),
+            // The entry was not changed: who comes next finds what the node has.
+            Err(_) => local.driver = 0,
+        }
         outcome
     }
 
-    fn leave<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+    fn leave<M: Memory>(
+        &self,
+        worker: &Worker<M>,
+        node: Node,
+        has: Option<Permission>,
+        former: u64,
+    ) -> Result<()> {
         let layout = self.layout;
-        let (node, has, former) = {
-            let local = self.local();
-            (local.node, local.has, local.former)
-        };
-        let Some(node) = node else {
-            return Ok(());
-        };
         if has == Some(Permission::Exclusive) {
             self.regions
                 .iter()
@@ -329,31 +366,41 @@ fn dead_among<M: Memory>(worker: &Worker<M>, layout: Layout, state: &State, but:
 /// Takes a dead node out. Its successor is told of the worker that asked for it, if it could write.
 fn lose<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State, dead: Node) {
     if state.lose(dead) && !mutant::is(Mutant::DirectorySuccessorNotTold) {
-        // PAIRS WITH: sync::directory::drive::request
+        // PAIRS WITH: sync::directory::drive::ask
         state.former = layout.asker(dead).load(worker.mem());
     }
 }
 
-/// A number among the nodes for this process.
-fn claim<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State) -> Result<Node> {
+/// A number among the nodes for this process, which the entry does not name; `None` if there is one once this change is made, in which the dead are taken out.
+///
+/// A number is claimed at once, and what the entry says of it changes later: if the thread that claims it died in between, the process would have what the dead one before it had.
+fn claim<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State) -> Result<Option<Node>> {
     let (mem, mine) = (worker.mem(), worker.pod().process_identity());
-    let mut free = None;
+    let named = state.nodes();
+    let (mut free, mut dead) = (None, Nodes::NONE);
     for node in (0..layout.nodes()).filter_map(Node::new) {
         // PAIRS WITH: sync::directory::drive::claim, sync::directory::drive::leave
         let process = layout.process(node).load(mem);
         if process == mine {
-            return Ok(node);
+            return Ok(Some(node));
         }
-        if free.is_none() && worker.pod().process_is_gone(process)? {
-            free = Some(node);
+        if free.is_some() || !worker.pod().process_is_gone(process)? {
+            continue;
+        }
+        match named.contains(node) && !mutant::is(Mutant::DirectoryNumberNotCleared) {
+            true => dead.insert(node),
+            false => free = Some(node),
         }
     }
-    let limit = layout.nodes();
-    let node = free.ok_or(Error::TooManyNodes { limit })?;
-    if !mutant::is(Mutant::DirectoryNumberNotCleared) {
-        lose(worker, layout, state, node);
+    if let Some(node) = free {
+        // PAIRS WITH: sync::directory::drive::dead_among, sync::directory::drive::claim, sync::directory::drive::find_number
+        layout.process(node).store(mem, mine);
+        return Ok(Some(node));
     }
-    // PAIRS WITH: sync::directory::drive::dead_among, sync::directory::drive::claim, sync::directory::drive::find_number
-    layout.process(node).store(mem, mine);
-    Ok(node)
+    if dead.is_empty() {
+        let limit = layout.nodes();
+        return Err(Error::TooManyNodes { limit });
+    }
+    dead.iter().for_each(|node| lose(worker, layout, state, node));
+    Ok(None)
 }

@@ -25,7 +25,7 @@ pub fn look<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Seen> {
     let mem = worker.mem();
     let state = transition::read(worker, layout)?.state;
     let holder = |node: Node| -> Result<Holder> {
-        // PAIRS WITH: sync::directory::drive::request
+        // PAIRS WITH: sync::directory::drive::ask
         let who = Owner::of(layout.asker(node).load(mem));
         let process = layout.process(node).load(mem);
         Ok(Holder {

@@ -10,13 +10,16 @@ use super::node::NODES_MAX;
 use super::queue::Permission;
 use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{LINE, Memory};
 use crate::pod::Worker;
 use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, Named};
 use crate::sync::ReadWriteLock;
 use crate::sync::held::Handle;
 use crate::sync::object::Object;
 use crate::sync::wait::Timeout;
+
+/// The most bytes of all regions of a lock: more than a pool has, and far from what numbers can say.
+const BYTES_MAX: u64 = 1 << 40;
 
 /// A directory lock, as one thread has it open.
 pub struct DirectoryLock<M: Memory> {
@@ -144,6 +147,15 @@ fn check_sizes(nodes: u8, lens: &[u64]) -> Result<()> {
             Setting::LockNodes,
             nodes.to_string(),
             "a directory lock has 1 to 40 nodes",
+        );
+    }
+    let add = |all: u64, len: &u64| all.checked_add(len.checked_next_multiple_of(LINE)?);
+    if lens.iter().try_fold(0, add).is_none_or(|all| all > BYTES_MAX) {
+        let most = lens.iter().max().copied().unwrap_or_default();
+        return error(
+            Setting::LockRegions,
+            most.to_string(),
+            "the regions of a lock have 2^40 bytes together at most",
         );
     }
     if lens.len() > REGIONS_MAX {
