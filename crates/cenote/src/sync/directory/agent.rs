@@ -10,8 +10,8 @@ use crate::memory::{Memory, SLEEPS_BY_MAX};
 use crate::pod::Worker;
 use crate::pod::instance::event_count;
 
-/// The time between two looks at the locks of a process whose notifications a host of another kernel sends: they wake nobody here.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// The time between two polls of the locks of a process whose notifications a host of another kernel sends: they wake nobody here.
+const BETWEEN_POLLS: Duration = Duration::from_millis(1);
 /// The same within one kernel, where a notification may be lost with who was about to send it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
@@ -53,7 +53,7 @@ impl Agent {
         drop(all);
         self.tick(worker);
         let longest = match worker.pod().is_in_pod() || prepared.len() == SLEEPS_BY_MAX {
-            true => BETWEEN_LOOKS,
+            true => BETWEEN_POLLS,
             false => LONGEST_SLEEP,
         };
         match prepared.is_empty() {

@@ -17,7 +17,7 @@ use crate::sync::wait::{Next, Timeout, Waiting};
 
 /// After so many releases a thread checks whether another node asks for the lock.
 const RELEASES_PER_POLL: u32 = 64;
-/// The longest sleep between two looks at the entry: a notification may be lost with who was about to send it.
+/// The longest sleep between two polls of the entry: a notification may be lost with who was about to send it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// The directory locks that a process has open.

@@ -6,7 +6,7 @@
 //! | learn | reads the entry; drops the regions' lines; its threads may enter | | as above |
 //! | yield | no thread may enter any more; writes the regions back | the next nodes have the lock | they have it, and find it by themselves |
 //!
-//! A thread that waits looks now and then whether the nodes in front of its own are alive. If one is not, the thread takes it out of the entry; if that one could write, its successor is
+//! A thread that waits checks now and then whether the nodes in front of its own are alive. If one is not, the thread takes it out of the entry; if that one could write, its successor is
 //! told.
 
 use super::cohort::{Cohort, Step};
@@ -32,7 +32,7 @@ pub enum Effort {
     Due,
     /// It reads the entry, if that has changed.
     Poll,
-    /// It looks for the dead as well.
+    /// It searches for the dead as well.
     Search,
 }
 
