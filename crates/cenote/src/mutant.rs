@@ -1,6 +1,6 @@
 //! Mutants: faults planted in the library, to prove that its simulator finds such faults. For tests only.
 //!
-//! A mutant leaves out, moves or weakens one step that a protocol needs, by one `mutant::is(…)` at that step. Without the
+//! A mutant leaves out, moves or weakens one step that a protocol needs, by one `mutant::is(…)` or `mutant::also(…)` at that step. Without the
 //! feature `mutants` there are none: [`is`] is `false` at compile time. With it, [`choose`] plants a mutant in everything
 //! that the calling thread runs from then on; other threads are not affected.
 //!
@@ -301,6 +301,14 @@ pub(crate) fn is(mutant: Mutant) -> bool {
         chosen::WAS_PASSED.set(true);
     }
     is_planted
+}
+
+/// Does one thing more if a mutant is planted: a step that the protocol takes later, or never.
+#[inline(always)]
+pub(crate) fn also<R>(mutant: Mutant, step: impl FnOnce() -> R) {
+    if is(mutant) {
+        step();
+    }
 }
 
 /// Whether this thread has passed the planted mutant since the last call.

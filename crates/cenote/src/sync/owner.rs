@@ -176,9 +176,7 @@ pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64)
 /// Marks a word's owner as a former one, if the word still names it.
 pub(super) fn free_of<M: Memory>(worker: &Worker<M>, word: SyncWord, owner: u64) {
     let mem = worker.mem();
-    if mutant::is(Mutant::RecoveredBlindly) {
-        word.store(mem, owner | FREED);
-    }
+    mutant::also(Mutant::RecoveredBlindly, || word.store(mem, owner | FREED));
     // If it fails, a successor was quicker.
     // NO PAIR: claim
     let _ = word.compare_exchange_acquire(mem, owner, owner | FREED);

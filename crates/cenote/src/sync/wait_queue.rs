@@ -234,9 +234,7 @@ impl<M: Memory> Handle<M> {
     #[inline]
     fn has_joined(&self, slot: usize, turn: Turn) {
         self.back_off.won();
-        if mutant::is(Mutant::QueuedLate) {
-            self.set_turn(slot, turn);
-        }
+        mutant::also(Mutant::QueuedLate, || self.set_turn(slot, turn));
     }
 
     /// Whether a slot with this `before` is foremost, and there is no dead owner to be told of.

@@ -321,9 +321,9 @@ impl<M: Memory> HashMap<M> {
         chunk: u64,
         groups: std::ops::Range<u64>,
     ) -> Result<()> {
-        if mutant::is(Mutant::DoneBeforeMoved) {
-            sync_word(level.done(chunk).0).fetch_or(self.worker.mem(), level.done(chunk).1);
-        }
+        mutant::also(Mutant::DoneBeforeMoved, || {
+            sync_word(level.done(chunk).0).fetch_or(self.worker.mem(), level.done(chunk).1)
+        });
         let mut frozen = Vec::with_capacity(32);
         for group in groups {
             self.move_group(level, next, group, &mut frozen)?;
@@ -448,9 +448,9 @@ impl<M: Memory> HashMap<M> {
     /// Copies a frozen binding to the next level, unless it is there or has been there.
     #[inline]
     fn copy(&self, next: &Level, original: SyncWord, slot: Slot) -> Result<()> {
-        if mutant::is(Mutant::MovedBeforeCopied) {
-            original.store(self.worker.mem(), slot.moved().0);
-        }
+        mutant::also(Mutant::MovedBeforeCopied, || {
+            original.store(self.worker.mem(), slot.moved().0)
+        });
         match object::small_key(&self.worker, slot) {
             Some(key) => self.copy_key(next, original, slot, &key),
             None => self.copy_key(next, original, slot, object::key(&self.worker, slot)?),

@@ -145,9 +145,7 @@ impl<M: Memory> OrderedMap<M> {
     /// A node with a copy of a page.
     fn new_node_like(&self, page: &Page<'_>, fences: &Fences<'_>) -> Result<SyncWord> {
         let node = self.new_node(&build::copy(page, fences)?)?;
-        if mutant::is(Mutant::PageOfRootKept) {
-            node.store(self.worker.mem(), page.at);
-        }
+        mutant::also(Mutant::PageOfRootKept, || node.store(self.worker.mem(), page.at));
         Ok(node)
     }
 

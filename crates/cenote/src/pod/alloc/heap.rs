@@ -165,9 +165,7 @@ fn take_cached<M: Memory>(
 /// Names an object that is about to leave a list.
 #[inline]
 fn name_cached<M: Memory>(worker: &Worker<M>, taken: &Pending, destination: OwnedWord) {
-    if mutant::is(Mutant::NamedLate) {
-        leave_source(worker, taken);
-    }
+    mutant::also(Mutant::NamedLate, || leave_source(worker, taken));
     destination.set(worker.mem(), taken.object);
 }
 
@@ -217,9 +215,7 @@ fn take_reserved<M: Memory>(
 /// Names an object that is about to leave a reserve.
 #[inline]
 fn name_reserved<M: Memory>(mem: &M, object: u64, destination: OwnedWord, word: OwnedWord, reserve: Reserve) {
-    if mutant::is(Mutant::NamedLate) {
-        leave_reserve(mem, word, reserve);
-    }
+    mutant::also(Mutant::NamedLate, || leave_reserve(mem, word, reserve));
     destination.set(mem, object);
     mem.persist(destination.offset(), 8);
 }
@@ -416,9 +412,7 @@ fn announce_reserve<M: Memory>(mem: &M, actor: Actor, class: usize, reserve: Res
 /// After the cells that the reserve says were taken.
 #[inline]
 fn has_taken<M: Memory>(mem: &M, actor: Actor, class: usize, reserve: Reserve) {
-    if mutant::is(Mutant::ReserveLate) {
-        set_reserve(mem, actor, class, reserve);
-    }
+    mutant::also(Mutant::ReserveLate, || set_reserve(mem, actor, class, reserve));
     crash_point(Point::SlabTaken);
 }
 

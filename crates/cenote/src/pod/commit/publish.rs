@@ -228,9 +228,7 @@ fn intend<M: Memory>(worker: &Worker<M>, change: &Change) {
 #[inline]
 fn write_back_intent<M: Memory>(worker: &Worker<M>, record: WorkerRecord) {
     let mem = worker.mem();
-    if mutant::is(Mutant::TakenEarly) {
-        leave_sources(worker);
-    }
+    mutant::also(Mutant::TakenEarly, || leave_sources(worker));
     if !mutant::is(Mutant::RecordNotWrittenBack) {
         record.write_back_operation(mem);
     }
@@ -403,9 +401,7 @@ fn retire_secondary<M: Memory>(
     (word, old): (OwnedWord, u64),
     is_repeated: bool,
 ) -> Result<()> {
-    if mutant::is(Mutant::SecondaryForgottenEarly) {
-        set(worker, word, 0);
-    }
+    mutant::also(Mutant::SecondaryForgottenEarly, || set(worker, word, 0));
     if mutant::is(Mutant::SecondaryRetiredLast) {
         finish_committed(worker, actor, is_repeated)?;
     }

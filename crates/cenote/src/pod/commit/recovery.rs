@@ -219,9 +219,9 @@ fn recover<M: Memory>(
         return Ok(false);
     }
     crash_point(Point::RecoverClaimed);
-    if mutant::is(Mutant::NotifiedUnderClaim) {
-        run_steps(worker, dead, &mut entry, recovered);
-    }
+    mutant::also(Mutant::NotifiedUnderClaim, || {
+        run_steps(worker, dead, &mut entry, recovered)
+    });
     let (finished, undone) = (recovered.finished, recovered.undone);
     let outcome = recover_record(worker, record, dead, recovered);
     let next = match outcome {

@@ -77,9 +77,7 @@ impl Group {
         }
         payload[ANNOUNCING_DEATHS] = change.announcing_deaths;
         let commit = self.layout.commit();
-        if mutant::is(Mutant::GroupCommitEarly) {
-            commit.store(mem, number);
-        }
+        mutant::also(Mutant::GroupCommitEarly, || commit.store(mem, number));
         for (n, word) in payload.into_iter().enumerate() {
             // PAIRS WITH: pod::group::append::committed
             self.layout.payload(n).store(mem, word);
@@ -124,9 +122,7 @@ impl Group {
             return Err(corrupt());
         };
         let member: [u64; 8] = member.try_into().map_err(|_| corrupt())?;
-        if mutant::is(Mutant::GroupCountedEarly) {
-            layout.counted().store(mem, number);
-        }
+        mutant::also(Mutant::GroupCountedEarly, || layout.counted().store(mem, number));
         layout.event((number - 1) % self.events).write(mem, *event);
         crash_point(Point::GroupEvent);
         if let Some(place) = place.checked_sub(1) {

@@ -192,9 +192,9 @@ impl Group {
     /// Finishes what a dead holder left, by who has the lock.
     fn entered<'w, M: Memory>(&self, worker: &'w Worker<M>, held: Held<'w, M>) -> Result<Held<'w, M>> {
         crash_point(Point::GroupLocked);
-        if mutant::is(Mutant::GroupNotReplayed) {
-            self.layout.commit().store(worker.mem(), 0);
-        }
+        mutant::also(Mutant::GroupNotReplayed, || {
+            self.layout.commit().store(worker.mem(), 0)
+        });
         self.apply(worker)?;
         if !mutant::is(Mutant::GroupDeathsLeft) {
             self.finish_deaths(worker)?;
@@ -419,9 +419,7 @@ impl Group {
     pub fn leave<M: Memory>(&self, worker: &Worker<M>, handle: GroupHandle) -> Result<()> {
         let held = self.enter(worker)?;
         let member = self.member(worker, handle.place)?;
-        if mutant::is(Mutant::GroupNotifiedEarly) {
-            self.notify_all(worker.mem());
-        }
+        mutant::also(Mutant::GroupNotifiedEarly, || self.notify_all(worker.mem()));
         if member.identity == handle.identity {
             self.end(worker, handle.place, member, Kind::Left)?;
         }

@@ -159,9 +159,7 @@ fn commit_word(writes: &[(u64, u64)]) -> u64 {
 
 /// Applies the writes of a log that counts until they are applied.
 fn apply_committed<M: Memory>(mem: &M, log: WorkerRecord, writes: &[(u64, u64)]) {
-    if mutant::is(Mutant::ClearedEarly) {
-        set_commit(mem, log, 0);
-    }
+    mutant::also(Mutant::ClearedEarly, || set_commit(mem, log, 0));
     apply(mem, writes);
 }
 

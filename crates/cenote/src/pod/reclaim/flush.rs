@@ -261,9 +261,7 @@ impl FlushServer {
 
     /// Serves what all workers have requested. The round is acknowledged after that.
     fn serve_all<M: Memory>(&mut self, worker: &Worker<M>, flushed: SyncWord, round: u64) {
-        if mutant::is(Mutant::AcknowledgedEarly) {
-            flushed.store(worker.mem(), round);
-        }
+        mutant::also(Mutant::AcknowledgedEarly, || flushed.store(worker.mem(), round));
         for index in 0..worker.pod().workers_high() {
             self.serve(worker, index);
         }
