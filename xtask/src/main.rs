@@ -9,6 +9,7 @@ mod mutants;
 mod null_device;
 mod packages;
 mod process;
+mod programs;
 mod test;
 mod tidy;
 

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check that must pass, one step after the other; stops at the first that fails.
 
-use crate::{api, deny, null_device, packages, process, tidy};
+use crate::{api, deny, null_device, packages, process, programs, tidy};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -76,6 +76,8 @@ enum Work {
     Cargo(Vec<String>),
     /// The arguments of a cargo command that may take hours, how many cases its test has, and the first of them.
     Soak(Vec<String>, u64, u64),
+    /// All test programs that cargo builds with these arguments.
+    Programs(Vec<String>),
     /// The planted faults that take few seeds, by the program that was built with the tests.
     Mutants,
 }
@@ -113,6 +115,7 @@ impl Step {
             Work::Deny => "cargo xtask deny".into(),
             Work::Api => "cargo xtask api".into(),
             Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
+            Work::Programs(arguments) => format!("cargo test {} --tests", arguments.join(" ")),
             Work::Soak(arguments, 0, _) => format!("cargo {}", arguments.join(" ")),
             Work::Soak(arguments, cases, seed) => format!(
                 "CENOTE_TEST_SEED={seed} CENOTE_DAMAGE_CASES={cases} cargo {}",
@@ -135,6 +138,7 @@ impl Step {
                     .ok_or_else(|| "the interface has changed".into());
             }
             Work::Deny => return deny::run(root).then_some(()).ok_or_else(|| "found errors".into()),
+            Work::Programs(arguments) => return programs::run(root, arguments),
             Work::Cargo(arguments) => {
                 let mut command = Command::new(cargo());
                 command.args(arguments);
@@ -203,7 +207,19 @@ fn steps(options: &Options) -> Vec<Step> {
             "build of the tests",
             &format!("test --workspace {FEATURES} --no-run"),
         ),
-        Step::cargo("tests", &format!("test --workspace {FEATURES}")),
+        Step {
+            name: "tests".into(),
+            work: Work::Programs(
+                format!("--workspace {FEATURES}")
+                    .split_whitespace()
+                    .map(str::to_owned)
+                    .collect(),
+            ),
+        },
+        Step::cargo(
+            "examples in the documentation",
+            &format!("test --workspace {FEATURES} --doc"),
+        ),
         Step {
             name: "mutants".into(),
             work: Work::Mutants,
@@ -228,8 +244,9 @@ fn steps(options: &Options) -> Vec<Step> {
             steps.push(Step::torture("soak", map, seed, SOAK_SECONDS));
         }
         for (test, cases) in SOAK_CASES {
-            let arguments =
-                format!("test --release -p cenote --features crash-points --test {test} -- --nocapture");
+            let arguments = format!(
+                "test --release -p cenote --features crash-points --test damaged -- {test}:: --nocapture"
+            );
             let seed = options.seed.wrapping_add(100_000);
             steps.push(Step::soak(
                 &format!("soak of pools that are damaged, {test}"),

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 /// A child that takes longer than this is taken to hang.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Starts this test's `child` with some variables set.
-pub fn start(variables: &[(&str, &str)]) -> Child {
+/// Starts a test of this program as a child, by its name, with some variables set.
+pub fn start(test: &str, variables: &[(&str, &str)]) -> Child {
     Command::new(std::env::current_exe().expect("this test's program"))
-        .args(["--exact", "child", "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .envs(variables.iter().copied())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -22,7 +22,24 @@ pub mod random;
 use std::path::Path;
 
 use cenote::memory::Mapped;
-use cenote::{Options, Pool, Result};
+#[cfg(debug_assertions)]
+use cenote::memory::{Coherent, Delegated, Noncoherent};
+use cenote::{Options, Pool, Range, Reader, Result};
+
+/// Calls of all kinds, on all memories. Whatever they need of the library is compiled with this crate, once; programs of tests that have
+/// this crate use it, where each would compile it for itself. Only without optimisation do programs share what is generic.
+#[cfg(debug_assertions)]
+pub static ALL_CALLS: &[fn(&Path) -> Result<()>] = &[
+    fill::<Coherent>,
+    fill::<Noncoherent>,
+    fill::<Delegated>,
+    use_all::<Coherent>,
+    use_all::<Noncoherent>,
+    use_all::<Delegated>,
+    read_all::<Coherent>,
+    read_all::<Noncoherent>,
+    read_all::<Delegated>,
+];
 
 /// Small tables, so that damage hits something.
 pub fn options() -> Options {
@@ -91,6 +108,23 @@ fn fill_locks<M: Mapped>(pool: &Pool<M>) -> Result<()> {
     std::mem::forget((group.join("one")?, group.observe()?));
     group.join("two")?.leave()?;
     std::mem::forget((mutex, queue, rw, semaphore, group));
+    Ok(())
+}
+
+/// Reads all of a pool that may be damaged, without a place in it. Errors are fine.
+pub fn read_all<M: Mapped>(path: &Path) -> Result<()> {
+    let reader: Reader<M> = Pool::open_read_only(path, &options())?;
+    let _ = (reader.stat(), reader.fsck());
+    for name in reader.names()? {
+        if let Ok(map) = reader.map(&name) {
+            let _ = (map.get(b"key 1"), map.len(), map.iter().count());
+        }
+        if let Ok(map) = reader.ordered(&name) {
+            let _ = (map.get(b"key 1"), map.len());
+            let _ = map.scan(Range::ALL, |_, _| true);
+            let _ = map.scan_reverse(Range::ALL, |_, _| true);
+        }
+    }
     Ok(())
 }
 

@@ -256,7 +256,7 @@ fn mixture(profile: &Profile, threads: u32, rounds: u64) -> cenote_sim::exec::Ou
     outcome
 }
 
-/// `cargo test --release -p cenote-sim --test calibration -- --ignored --nocapture`
+/// `cargo test --release -p cenote-sim --test runs calibration -- --ignored --nocapture`
 #[test]
 #[ignore = "prints how fast the simulator is"]
 fn simulated_operations_a_second() {

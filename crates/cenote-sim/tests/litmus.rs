@@ -5,23 +5,14 @@
 //! latter in all schedules with so many preemptions, and, since those have no evictions and no early write-backs, in many
 //! random runs too. The tests that leave out a step of publication show that both searches would find something.
 //!
-//! Each prints how many schedules it ran, or the first seed that it found (`cargo test --test litmus -- --nocapture`).
+//! Each prints how many schedules it ran, or the first seed that it found (`cargo test --test runs litmus -- --nocapture`).
 
-#[path = "litmus/buffers.rs"]
 mod buffers;
-#[path = "litmus/deaths.rs"]
 mod deaths;
-#[path = "litmus/faults.rs"]
 mod faults;
-#[path = "litmus/guarantees.rs"]
 mod guarantees;
-#[path = "litmus/harness.rs"]
 mod harness;
-#[path = "litmus/order.rs"]
 mod order;
-#[path = "litmus/publication.rs"]
 mod publication;
-#[path = "litmus/sleep.rs"]
 mod sleep;
-#[path = "litmus/slices.rs"]
 mod slices;

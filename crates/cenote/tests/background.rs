@@ -1,5 +1,8 @@
 //! The background thread of a process: users' wakers that misbehave in it, and its death while the process lives.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 use cenote::memory::LocalWord;
 use std::future::Future;
 use std::pin::pin;

@@ -1,7 +1,5 @@
 //! The indexes made for comparison, on both backends: against a model, by threads, from other handles, after deaths.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,7 +15,7 @@ use cenote::memory::{Mapped, SyncWord};
 use cenote::{Coherent, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
-use common::seed;
+use crate::common::seed;
 
 /// A sync word.
 #[inline(always)]
@@ -327,7 +325,7 @@ fn key_of_victim(n: u64) -> u64 {
 /// Starts a victim and waits until it is at work.
 fn start_victim<M: Mapped, I: Subject<M>>(folder: &Path, task: &str) -> std::process::Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "victim", "--nocapture"])
+        .args(["--exact", "baseline::victim", "--nocapture"])
         .env("CENOTE_VICTIM_POOL", folder.join("pool"))
         .env("CENOTE_VICTIM_TASK", format!("{} {} {task}", I::KIND, M::NAME))
         .stdout(Stdio::piped())

@@ -5,6 +5,9 @@
 //! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. Everything is deterministic except the moment at which the
 //! kernel notices a death.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 #[path = "crash/group.rs"]
 mod group;
 

@@ -4,6 +4,9 @@
 //! Run with `cargo test -p cenote --features crash-points --test crash_locks`; it starts itself as the processes that are
 //! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. A victim has three threads, which meet at the locks.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -112,7 +112,7 @@ fn run<M: cenote::memory::Mapped>(part: Part, cases: u64) {
             variables.push(("CENOTE_SOUND_CONTENT", text.to_str().unwrap()));
             variables.push(("CENOTE_ALLOWANCE", &allowance));
         }
-        let ended = end(start(&variables), TIMEOUT);
+        let ended = end(start("damage::child", &variables), TIMEOUT);
         let outcome = match ended {
             Ended::Status(code) => OUTCOMES.iter().position(|(known, _)| *known == code),
             _ => None,

@@ -60,13 +60,16 @@ fn run<M: Mapped>(part: Part, cases: u64) {
         let users: Vec<_> = (0..USERS)
             .map(|user| {
                 let user = (case * USERS + user).to_string();
-                start(&[
-                    ("CENOTE_DAMAGED_POOL", path.to_str().unwrap()),
-                    ("CENOTE_DAMAGED_KIND", M::NAME),
-                    ("CENOTE_DAMAGED_PART", part.name()),
-                    ("CENOTE_DAMAGED_SEED", &user),
-                    ("CENOTE_DAMAGE_MS", &time_text),
-                ])
+                start(
+                    "damage_live::child",
+                    &[
+                        ("CENOTE_DAMAGED_POOL", path.to_str().unwrap()),
+                        ("CENOTE_DAMAGED_KIND", M::NAME),
+                        ("CENOTE_DAMAGED_PART", part.name()),
+                        ("CENOTE_DAMAGED_SEED", &user),
+                        ("CENOTE_DAMAGE_MS", &time_text),
+                    ],
+                )
             })
             .collect();
         let until = Instant::now() + Duration::from_millis(time);

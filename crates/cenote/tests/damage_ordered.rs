@@ -59,11 +59,14 @@ fn damage(rng: &mut StdRng, bytes: &mut [u8], places: &[Place]) -> (Part, String
 /// Lets a child judge a pool. The error is how the child ended, if not with an outcome.
 fn judged<M: Mapped>(path: &Path, allowance: usize) -> Result<Seen, Ended> {
     let ended = end(
-        start(&[
-            ("CENOTE_DAMAGED_POOL", path.to_str().unwrap()),
-            ("CENOTE_DAMAGED_KIND", M::NAME),
-            ("CENOTE_ALLOWANCE", &allowance.to_string()),
-        ]),
+        start(
+            "damage_ordered::child",
+            &[
+                ("CENOTE_DAMAGED_POOL", path.to_str().unwrap()),
+                ("CENOTE_DAMAGED_KIND", M::NAME),
+                ("CENOTE_ALLOWANCE", &allowance.to_string()),
+            ],
+        ),
         TIMEOUT,
     );
     match OUTCOMES.iter().find(|(code, _)| ended == Ended::Status(*code)) {

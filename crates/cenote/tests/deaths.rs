@@ -121,7 +121,7 @@ fn all_threads_of_a_killed_process_are_recovered() {
 /// This program again, as a process that is going to die.
 fn start(role: &str, pool: &Path) -> std::process::Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "role", "--nocapture"])
+        .args(["--exact", "deaths::role", "--nocapture"])
         .env("CENOTE_DEATHS_ROLE", role)
         .env("CENOTE_DEATHS_POOL", pool)
         .stdin(Stdio::piped())

@@ -40,7 +40,7 @@ impl Drop for Running {
 
 fn start<M: Backend>(role: &str, pool: &Path, set: &[(&str, String)]) -> Running {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "role", "--nocapture"])
+        .args(["--exact", "directory_locks::role", "--nocapture"])
         .env("CENOTE_LOCKS_ROLE", role)
         .env("CENOTE_LOCKS_POOL", pool)
         .env("CENOTE_LOCKS_KIND", M::NAME)

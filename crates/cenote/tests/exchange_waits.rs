@@ -36,7 +36,7 @@ impl Drop for Part {
 /// This program again, once it has the pool open.
 fn start(role: &str, pool: &Path) -> Part {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "role", "--nocapture"])
+        .args(["--exact", "exchange_waits::role", "--nocapture"])
         .env("CENOTE_WAITS_ROLE", role)
         .env("CENOTE_WAITS_POOL", pool)
         .stdout(Stdio::piped())

@@ -1,6 +1,9 @@
 //! A process whose limit of file sizes is below the size that its pool needs: an error, and no signal. The limit is the whole process's, so this is
 //! one test, alone in its process.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 use cenote::{Coherent, Error, Options, Pool};
 
 const MIB: u64 = 1 << 20;

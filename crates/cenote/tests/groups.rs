@@ -169,7 +169,7 @@ fn all_are_told_of_a_death_in_their_own_way() {
         await_event(&mut own, "task", Kind::Joined);
         for n in 0..5 {
             let mut victim = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "victim", "--nocapture"])
+                .args(["--exact", "groups::victim", "--nocapture"])
                 .env("CENOTE_GROUPS_POOL", path)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())

@@ -1,5 +1,8 @@
 //! Processes: forks, deaths, places of dead processes, laggards, guards that outlive what they read.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 use std::process::Command;
 use std::time::Duration;
 

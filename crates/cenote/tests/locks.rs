@@ -3,6 +3,9 @@
 
 #![allow(clippy::disallowed_types)] // counters of the test's own threads, no words of a pool
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,6 +1,9 @@
 //! A process that opens more pools than it can have: an error that says so, and what is open goes on. One test, alone in its process, as the
 //! lists are the whole process's.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 use cenote::report::MapError;
 use cenote::{Coherent, Error, Options, Pool};
 

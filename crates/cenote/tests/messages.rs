@@ -1,7 +1,5 @@
 //! Maps by messages: conformance, several clients with several servers, processes that are killed.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
@@ -13,8 +11,8 @@ use cenote::memory::Mapped;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
+use crate::common::seed;
 use cenote::memory::SyncWord;
-use common::seed;
 
 /// A sync word.
 #[inline(always)]

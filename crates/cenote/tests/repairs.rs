@@ -1,8 +1,6 @@
 //! `fsck --repair` beside those who want to use the pool: what they have put is not lost, and they are told who repairs; a repairer that is killed keeps
 //! nobody out, one that is stopped keeps everybody out.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
@@ -35,7 +33,7 @@ fn options() -> Options {
 /// This program again, in a role.
 fn start<M: Mapped>(role: &str, pool: &Path, set: &[(&str, String)]) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "role", "--nocapture"])
+        .args(["--exact", "repairs::role", "--nocapture"])
         .env("CENOTE_REPAIRS_ROLE", role)
         .env("CENOTE_REPAIRS_POOL", pool)
         .env("CENOTE_REPAIRS_KIND", M::NAME)
@@ -77,7 +75,7 @@ fn is_kept_out<T>(result: &cenote::Result<T>) -> bool {
 }
 
 fn writers<M: Mapped>() {
-    let seed = common::seed();
+    let seed = crate::common::seed();
     scene::<M>(KEYS, |path| {
         let set = |id: u64| {
             [
@@ -153,7 +151,7 @@ fn nor_where_a_server_executes_exchanges() {
 /// Each of its keys goes into a map of its own number, of which there are a few.
 fn write<M: Mapped>(path: &Path) {
     let id: u64 = std::env::var("CENOTE_REPAIRS_WRITER").unwrap().parse().unwrap();
-    let mut random = SmallRng::seed_from_u64(common::seed() ^ id);
+    let mut random = SmallRng::seed_from_u64(crate::common::seed() ^ id);
     for round in 0..ROUNDS {
         // Where nobody has the pool open a repair may begin.
         std::thread::sleep(Duration::from_millis(random.random_range(0..40)));

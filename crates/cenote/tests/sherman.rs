@@ -1,7 +1,5 @@
 //! The tree in the manner of Sherman: conformance, threads that split the same nodes, processes that are killed.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use cenote::index::baseline::WordMap;
@@ -10,8 +8,8 @@ use cenote::memory::Mapped;
 use cenote::{Coherent, Error, Guidelines, Noncoherent, Options, Pool, Put};
 use rand::prelude::*;
 
+use crate::common::seed;
 use cenote::memory::OwnedWord;
-use common::seed;
 
 /// An owned word.
 #[inline(always)]

@@ -293,7 +293,7 @@ fn a_full_tmpfs_gives_errors_and_the_pool_goes_on() {
 fn run_inside(test: &str, variable: &str) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let script = format!(
-        "mount -t tmpfs -o size=64m tmpfs {0} && {variable}={0} exec {1} --exact {test} --nocapture",
+        "mount -t tmpfs -o size=64m tmpfs {0} && {variable}={0} exec {1} --exact space::{test} --nocapture",
         folder.path().display(),
         std::env::current_exe().unwrap().display(),
     );

@@ -42,7 +42,7 @@ fn options() -> Options {
 /// This program again, which writes until it is stopped, or joins a group and leaves it.
 fn start<M: Mapped>(pool: &Path, point: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "role", "--nocapture"])
+        .args(["--exact", "stopped::role", "--nocapture"])
         .env("CENOTE_STOPPED_POOL", pool)
         .env("CENOTE_STOPPED_KIND", M::NAME)
         .env("CENOTE_STOP", point)

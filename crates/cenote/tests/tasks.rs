@@ -18,8 +18,6 @@ fn sync_word(at: u64) -> SyncWord {
     unsafe { SyncWord::at(at) }
 }
 
-mod common;
-
 fn options() -> Options {
     Options {
         size: 1 << 20,
@@ -89,7 +87,7 @@ fn a_result_is_committed_once_and_forgotten_once() {
 }
 
 fn crowd<M: Mapped>(pool: Pool<M>) {
-    let seed = common::seed();
+    let seed = crate::common::seed();
     let plan = Plan {
         phases: vec![300, 7, 1, 120],
         chunk: 5,
@@ -253,7 +251,7 @@ fn costs_are_those_of_the_documentation() {
 
 #[test]
 fn damage_is_an_error() {
-    let seed = common::seed();
+    let seed = crate::common::seed();
     let mut random = StdRng::seed_from_u64(seed);
     with_pool::<Coherent>(|pool| {
         let plan = Plan {

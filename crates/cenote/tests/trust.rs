@@ -12,7 +12,6 @@ use std::time::Duration;
 use cenote::memory::Distrust;
 use cenote::{Coherent, Delegated, Error, Options, Pool};
 
-#[path = "trust/thread.rs"]
 mod thread;
 
 use thread::{NOBODY, Refusing, is_root, with};

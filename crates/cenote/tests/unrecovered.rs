@@ -52,7 +52,7 @@ fn scene<M: Mapped>(run: impl FnOnce(&Pool<M>, &Path)) {
 /// This program again, in a role.
 fn start<M: Mapped>(role: &str, pool: &Path, set: &[(&str, &str)]) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "role", "--nocapture"])
+        .args(["--exact", "unrecovered::role", "--nocapture"])
         .env("CENOTE_UNRECOVERED_ROLE", role)
         .env("CENOTE_UNRECOVERED_POOL", pool)
         .env("CENOTE_UNRECOVERED_KIND", M::NAME)

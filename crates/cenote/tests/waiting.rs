@@ -20,7 +20,7 @@ impl Other {
     fn start(role: &str, pool: &Path) -> Self {
         Self(
             Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "role", "--nocapture"])
+                .args(["--exact", "waiting::role", "--nocapture"])
                 .env("CENOTE_WAITING_ROLE", role)
                 .env("CENOTE_WAITING_POOL", pool)
                 .stdin(Stdio::piped())

@@ -5,6 +5,9 @@
 //! host in PID and network namespaces of its own where that is permitted. Words on the command line choose cases by name.
 //! The tests assert what must never happen, and wait for what must happen for as long as a loaded machine may take.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 mod groups;
 mod part;
 mod roles;

@@ -12,6 +12,9 @@
 //! `cenote::index::baseline::WordMap` for it and give it a line in the lists below. The lists also say which sets of
 //! guidelines make a difference to it. Exchanges by a server are slow, and the same for all: only the store's maps run on them.
 
+// Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
+extern crate cenote_damage as _;
+
 mod bytes;
 mod common;
 mod model;

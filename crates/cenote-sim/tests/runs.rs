@@ -1,0 +1,14 @@
+//! Runs of the simulator on the library. One program, as each costs a link of both.
+
+mod cached_words;
+mod calibration;
+mod delegated;
+mod every_step;
+mod litmus;
+mod own_index;
+mod reader_turns;
+mod refusals;
+mod relay;
+mod snapshots;
+mod subjects;
+mod throughput;

@@ -1,0 +1,206 @@
+//! Runs all test programs of the workspace, as many at a time as there are processors. Cargo runs one after the other, and
+//! many of ours wait most of the time, or use one processor.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use crate::process;
+use crate::test::cargo;
+
+/// Those that take minutes. They begin first, so that no processor waits for one of them at the end.
+const LONG: [&str; 6] = ["crash", "crash_locks", "hosts", "runs", "exhaustive", "killed"];
+
+/// A test program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Program {
+    /// Its package and its name.
+    name: String,
+    file: PathBuf,
+    /// Its package's folder, where it runs.
+    folder: PathBuf,
+}
+
+/// Runs all programs that `cargo test` with these arguments builds. The error names those that failed; what they printed has been printed.
+pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let output = Command::new(cargo())
+        .arg("test")
+        .args(arguments)
+        .args(["--no-run", "--message-format=json"])
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo could not be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo failed ({})", output.status));
+    }
+    let programs = in_order(programs(&String::from_utf8_lossy(&output.stdout)));
+    if programs.is_empty() {
+        return Err("cargo names no test program".into());
+    }
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let begun = Instant::now();
+                    let (outcome, printed) = run_one(program);
+                    let seconds = begun.elapsed().as_secs_f64();
+                    let mut failed = failed.lock().expect("no lane panics");
+                    match outcome {
+                        Ok(()) => println!(
+                            "{:32} passed in {seconds:6.1} s{}",
+                            program.name,
+                            counts(&printed)
+                        ),
+                        Err(why) => {
+                            println!("{printed}\n{}, after {seconds:.1} s: {why}", program.name);
+                            failed.push(program.name.clone());
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no lane panics");
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "{} of {} programs failed: {}",
+            failed.len(),
+            programs.len(),
+            failed.join(", ")
+        )),
+    }
+}
+
+/// Runs one, and returns what it printed.
+fn run_one(program: &Program) -> (Result<(), String>, String) {
+    let mut printed = String::new();
+    let outcome = captured(program, &mut printed);
+    (outcome, printed)
+}
+
+fn captured(program: &Program, printed: &mut String) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
+    let path = program.file.with_extension("printed");
+    let mut file = File::options()
+        .create(true)
+        .truncate(true)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(text)?;
+    let mut command = Command::new(&program.file);
+    command
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().map_err(text)?)
+        .stderr(file.try_clone().map_err(text)?);
+    let outcome = process::run(command, process::LIMIT_DEFAULT).map_err(|failure| failure.to_string());
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut bytes))
+        .map_err(text)?;
+    *printed = String::from_utf8_lossy(&bytes).into_owned();
+    std::fs::remove_file(&path).map_err(text)?;
+    outcome
+}
+
+/// The programs that cargo's messages name.
+fn programs(messages: &str) -> Vec<Program> {
+    let messages = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    messages
+        .filter_map(|message: serde_json::Value| program(&message))
+        .collect()
+}
+
+fn program(message: &serde_json::Value) -> Option<Program> {
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let package = folder.file_name()?.to_str()?;
+    let target = message["target"]["name"].as_str()?;
+    Some(Program {
+        name: format!("{package} {target}"),
+        file: message["executable"].as_str()?.into(),
+        folder: folder.into(),
+    })
+}
+
+/// Those that take long first.
+fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
+    let target = |program: &Program| program.name.rsplit(' ').next().map(str::to_owned);
+    let rank = |program: &Program| {
+        let target = target(program).unwrap_or_default();
+        LONG.iter().position(|long| *long == target).unwrap_or(LONG.len())
+    };
+    programs.sort_by_key(rank);
+    programs
+}
+
+/// How many tests have passed, by what a program printed; empty if it does not say.
+fn counts(printed: &str) -> String {
+    let results = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("test result: ok. "));
+    let counts: Vec<&str> = results.filter_map(|result| result.split(';').next()).collect();
+    match counts.is_empty() {
+        true => String::new(),
+        false => format!(", {}", counts.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGES: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"units"},"profile":{"test":true},"executable":"/t/units-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"a"},"profile":{"test":false},"executable":"/t/a"}
+{"reason":"compiler-artifact","manifest_path":"/w/b/Cargo.toml","target":{"name":"crash"},"profile":{"test":true},"executable":"/t/crash-2"}
+{"reason":"build-finished","success":true}"#;
+
+    #[test]
+    fn programs_are_found_and_the_long_ones_begin() {
+        let names: Vec<String> = in_order(programs(MESSAGES))
+            .into_iter()
+            .map(|program| program.name)
+            .collect();
+        assert_eq!(names, ["b crash", "a units"]);
+    }
+
+    #[test]
+    fn counts_are_those_of_the_harness() {
+        let printed = "test a ... ok\ntest result: ok. 3 passed; 0 failed; 1 ignored\n";
+        assert_eq!(counts(printed), ", 3 passed");
+        assert_eq!(counts("done"), "");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_what_it_printed() {
+        let folder = std::env::temp_dir().join(format!("cenote-programs-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("fails");
+        std::fs::write(&file, "#!/bin/sh\necho what it printed; pwd; exit 3\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&file, mode).unwrap();
+        let program = Program {
+            name: "a fails".into(),
+            file,
+            folder: folder.clone(),
+        };
+        let (outcome, printed) = run_one(&program);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(outcome.unwrap_err().contains("exit status: 3"));
+        assert!(printed.starts_with("what it printed\n") && printed.contains("cenote-programs-"));
+    }
+}
