@@ -1,0 +1,373 @@
+//! Binding and unbinding a key.
+//!
+//! | round trip | a key that has a slot | a key that gets one |
+//! |---|---|---|
+//! | 1 | object, in-flight cell, the key's slots | the same |
+//! | | the object that the slot has | |
+//! | 2 | the backups | the same |
+//! | 3 | the log | the key's slots at a backup ([`twins`](super::twins)) |
+//! | 4 | the primary | the primary, and the log |
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::get::Found;
+use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, all_written, region, writes};
+use crate::index::candidates::{Seen, Segment};
+use crate::index::layout::Hash;
+use crate::memory::block::Cut;
+use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record, bytes_of};
+use crate::slot::snapshot::{Interrupted, Verdict, Word, await_end, swap_backups, swap_primary};
+use crate::slot::value::Slot;
+use crate::verbs::{Address, Completion, Request, Verb, Verbs};
+use crate::view::{Access, Control, Key, View};
+
+/// What a change has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// What it was asked for.
+    Done,
+    /// Nothing: the key is bound already.
+    Present,
+    /// Nothing: the key is not bound.
+    Missing,
+}
+
+/// A change that is going on.
+pub(super) struct Pending<'a> {
+    pub kind: Kind,
+    pub key: &'a [u8],
+    pub hash: Hash,
+    pub identity: Identity,
+    /// Where its object is.
+    pub at: Address,
+    /// The object.
+    pub bytes: Rc<[u8]>,
+    /// Its in-flight cell.
+    pub cell: Address,
+    /// The round that it is in.
+    pub round: RefCell<Option<Round>>,
+}
+
+/// A round of a slot that a change has begun and not ended.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    /// The segment.
+    pub segment: Segment,
+    /// The slot as it was.
+    pub seen: Seen,
+    /// The object that was in it.
+    pub found: Option<Found>,
+    /// The region's key. Under a later one the round is over: it was completed or undone.
+    key: Key,
+}
+
+/// How an attempt has gone that was not interrupted.
+enum Attempt {
+    /// The index has its object, or had it.
+    Shown,
+    /// It is over, and the index never had its object.
+    Over(Changed),
+    /// It begins again.
+    Again,
+}
+
+impl Pending<'_> {
+    /// What it wants in its slot.
+    pub fn new_slot(&self) -> Slot {
+        match self.kind {
+            Kind::Remove => Slot::vacant(self.identity.0),
+            _ => self.object_slot(),
+        }
+    }
+
+    /// The slot of its object, and what its cell holds.
+    fn object_slot(&self) -> Slot {
+        Slot::object(self.at, self.hash.fingerprint, self.bytes.len() as u32)
+    }
+}
+
+impl<N: Verbs + Control> Client<N> {
+    /// Binds a key to a value, whatever it was bound to.
+    ///
+    /// Cost: four round trips; one more if the key was bound. Up to two more if others change it at the same time.
+    pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.change(Kind::Put, key, value).await.map(drop)
+    }
+
+    /// Binds a key to a value if it is bound to none. Returns whether it did.
+    ///
+    /// Cost: as [`Client::put`]; two round trips if the key is bound.
+    pub async fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        Ok(self.change(Kind::Insert, key, value).await? == Changed::Done)
+    }
+
+    /// Binds a key to another value if it is bound. Returns whether it did.
+    ///
+    /// Cost: as [`Client::put`].
+    pub async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        Ok(self.change(Kind::Update, key, value).await? == Changed::Done)
+    }
+
+    /// Unbinds a key. Returns whether it was bound.
+    ///
+    /// Cost: as [`Client::put`]. It needs memory for its log entry while it goes on.
+    pub async fn remove(&self, key: &[u8]) -> Result<bool, Error> {
+        Ok(self.change(Kind::Remove, key, &[]).await? == Changed::Done)
+    }
+
+    async fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<Changed, Error> {
+        let block = self.layout.block;
+        let too_long = Error::TooLong { key: key.len(), value: value.len(), block };
+        let bytes = bytes_of(key.len(), value.len()).ok_or(too_long)?;
+        let at = self.allocate(bytes, too_long).await?;
+        let cell = self.cell().await;
+        let era = self.heap.borrow_mut().pin(self.net.eras());
+        let changed = self.change_in(kind, (key, value), at, self.session.cells.plus(8 * cell)).await;
+        self.heap.borrow_mut().unpin(era);
+        self.cells.borrow_mut().push(cell);
+        changed
+    }
+
+    /// An in-flight cell; waits until one of this client's changes is over if there is none.
+    pub(super) async fn cell(&self) -> u32 {
+        let mut attempt = 0;
+        loop {
+            if let Some(cell) = self.cells.borrow_mut().pop() {
+                return cell;
+            }
+            self.net.pause(attempt).await;
+            attempt += 1;
+        }
+    }
+
+    async fn change_in(
+        &self,
+        kind: Kind,
+        (key, value): (&[u8], &[u8]),
+        at: Address,
+        cell: Address,
+    ) -> Result<Changed, Error> {
+        let identity = self.identity()?;
+        let record = Record { identity, kind, key, value };
+        let damaged = Error::Damaged { what: "a length that was checked", at: at.bits() };
+        let bytes = record.encode().ok_or(damaged)?.into();
+        let pending = Pending { kind, key, hash: Hash::of(key), identity, at, bytes, cell, round: RefCell::default() };
+        let attempt = self
+            .under_views(async |view| {
+                for _ in 0..ATTEMPTS_MAX {
+                    let attempt = self.go_on(view, &pending).await?;
+                    if !matches!(attempt, Attempt::Again) {
+                        return Ok(attempt);
+                    }
+                }
+                Err(Error::Damaged { what: "slots that change for ever", at: pending.at.bits() }.into())
+            })
+            .await?;
+        if !matches!(attempt, Attempt::Shown) || kind == Kind::Remove {
+            // In no slot; but others may have seen its address at a backup.
+            self.retire(pending.at, pending.identity);
+        }
+        Ok(match attempt {
+            Attempt::Over(changed) => changed,
+            Attempt::Shown | Attempt::Again => Changed::Done,
+        })
+    }
+
+    /// Goes on where an interruption has left a change, or begins.
+    async fn go_on(&self, view: &View, pending: &Pending<'_>) -> Step<Attempt> {
+        let Some(round) = pending.round.take() else {
+            return self.attempt(view, pending).await;
+        };
+        if region(view, round.seen.at.region())?.key == round.key {
+            return match round.found.clone() {
+                Some(found) => self.replace(view, pending, round.segment, found).await,
+                None => self.bind(view, pending, round.segment, round.seen).await,
+            };
+        }
+        // The copies of the slot were made equal, with the change or without it.
+        let decided = self.is_decided(view, pending).await;
+        if decided.is_err() {
+            pending.round.replace(Some(round));
+        }
+        Ok(if decided? { Attempt::Shown } else { Attempt::Again })
+    }
+
+    /// Whether the master has completed a change that was interrupted.
+    async fn is_decided(&self, view: &View, pending: &Pending<'_>) -> Step<bool> {
+        let request = super::read(view, pending.at, pending.bytes.len() as u32)?;
+        let completions = self.net.post(vec![request.clone()]).await;
+        let bytes = super::bytes_read(&request, completions.first())?;
+        // If it is not whole, the change had not come further than that.
+        let is_whole = Record::decode(bytes).is_some_and(|record| record.identity == pending.identity);
+        Ok(is_whole && Outcome::decode(bytes, pending.identity) == Some(Outcome::Decided))
+    }
+
+    /// Tries once.
+    async fn attempt(&self, view: &View, pending: &Pending<'_>) -> Step<Attempt> {
+        let mut along = writes(view, pending.at, &pending.bytes)?;
+        along.extend(writes(view, pending.cell, &Rc::from(pending.object_slot().0.to_le_bytes()))?);
+        let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
+        all_written(&along, &completions)?;
+        if completions.len() != along.len() {
+            return Err(Interrupted { region: pending.at.region() }.into());
+        }
+        let found = self.find(view, &candidates, &pending.hash, pending.key).await?;
+        match (pending.kind, &found) {
+            (Kind::Insert, Some(found)) => {
+                if found.is_untold() {
+                    self.tell(view, found).await?;
+                }
+                return Ok(Attempt::Over(Changed::Present));
+            }
+            (Kind::Update | Kind::Remove, None) if !candidates.is_sealed() => {
+                return Ok(Attempt::Over(Changed::Missing));
+            }
+            _ => {}
+        }
+        if candidates.is_sealed() {
+            self.split(view, candidates.segment).await?;
+            return Ok(Attempt::Again);
+        }
+        match found {
+            Some(found) => self.replace(view, pending, candidates.segment, found).await,
+            None => match candidates.vacant(self.layout.segments, &pending.hash) {
+                Some(vacant) => self.bind(view, pending, candidates.segment, vacant).await,
+                None => {
+                    self.split(view, candidates.segment).await?;
+                    Ok(Attempt::Again)
+                }
+            },
+        }
+    }
+
+    /// Notes that a change begins a round, so that it ends it also if something else interrupts it.
+    fn begin_round(&self, pending: &Pending<'_>, (word, segment): (Word<'_>, Segment), seen: Seen, found: Option<Found>) {
+        let round = Round { segment, seen, found, key: word.region.key };
+        pending.round.replace(Some(round));
+    }
+
+    /// Changes a slot that has the key.
+    async fn replace(&self, view: &View, pending: &Pending<'_>, segment: Segment, found: Found) -> Step<Attempt> {
+        let word = self.word(view, found.seen.at)?;
+        let (old, new) = (found.seen.slot.0, pending.new_slot().0);
+        self.begin_round(pending, (word, segment), found.seen, Some(found.clone()));
+        if swap_backups(&self.net, word, old, new).await? == Verdict::Lost {
+            return self.lose(word, pending, old).await;
+        }
+        let mut batch = self.outcome(view, pending, Outcome::Won { old, former: found.identity.0 })?;
+        if found.is_untold() {
+            batch.extend(writes(view, found.at.plus(OUTCOME_AT), &Rc::from(Outcome::Decided.encode(found.identity)))?);
+        }
+        let completions = self.net.post(batch.clone()).await;
+        all_written(&batch, &completions)?;
+        if swap_primary(&self.net, word, old, new).await? == Verdict::Lost {
+            return self.lose(word, pending, old).await;
+        }
+        pending.round.take();
+        self.retire(found.at, found.identity);
+        Ok(Attempt::Shown)
+    }
+
+    /// Gives the key a slot that is vacant.
+    async fn bind(&self, view: &View, pending: &Pending<'_>, segment: Segment, vacant: Seen) -> Step<Attempt> {
+        let word = self.word(view, vacant.at)?;
+        let (old, new) = (vacant.slot.0, pending.new_slot());
+        self.begin_round(pending, (word, segment), vacant, None);
+        // Without backups the primary shows others that the key is coming.
+        let is_alone = word.region.backups().is_empty();
+        let verdict = match is_alone {
+            true => swap_primary(&self.net, word, old, new.tentative().0).await?,
+            false => swap_backups(&self.net, word, old, new.0).await?,
+        };
+        if verdict == Verdict::Lost {
+            await_end(&self.net, word, old, LOOKS).await?;
+            pending.round.take();
+            return Ok(Attempt::Again);
+        }
+        let before = if is_alone { new.tentative().0 } else { old };
+        if self.is_twin(view, pending, segment, vacant.at).await? {
+            self.give_up(word, before, new).await?;
+            pending.round.take();
+            return Ok(Attempt::Again);
+        }
+        let mut batch = self.outcome(view, pending, Outcome::Won { old, former: 0 })?;
+        batch.push(word.swap_at_primary(before, new.0)?);
+        let completions = self.net.post(batch.clone()).await;
+        let (logs, _) = batch.split_at(batch.len() - 1);
+        all_written(logs, &completions)?;
+        match completions.last() {
+            Some(Completion::Was(was)) if *was == before || *was == new.0 => {
+                pending.round.take();
+                Ok(Attempt::Shown)
+            }
+            _ => Err(Interrupted { region: word.at.region() }.into()),
+        }
+    }
+
+    /// Waits until a round is over that another has won, and says what becomes of the change.
+    async fn lose(&self, word: Word<'_>, pending: &Pending<'_>, old: u64) -> Step<Attempt> {
+        let winner = Slot(await_end(&self.net, word, old, LOOKS).await?);
+        pending.round.take();
+        if winner.unsealed().0 == old {
+            // Nothing was changed but that it was sealed.
+            return Ok(Attempt::Again);
+        }
+        match pending.kind {
+            // It came just before the winner.
+            Kind::Put | Kind::Update => Ok(Attempt::Over(Changed::Done)),
+            // What it found is gone; whether the key is bound now, it has to see.
+            Kind::Insert | Kind::Remove => Ok(Attempt::Again),
+        }
+    }
+
+    /// The requests that write an outcome to the log of a change.
+    pub(super) fn outcome(&self, view: &View, pending: &Pending<'_>, outcome: Outcome) -> Step<Vec<Request>> {
+        writes(view, pending.at.plus(OUTCOME_AT), &outcome.encode(pending.identity).into())
+    }
+
+    /// A word of the index, to be changed.
+    pub(super) fn word<'a>(&self, view: &'a View, at: Address) -> Step<Word<'a>> {
+        let region = region(view, at.region())?;
+        match region.access {
+            Access::Open => Ok(Word { at, region }),
+            Access::Closed => Err(Interrupted { region: at.region() }.into()),
+        }
+    }
+
+    /// Memory for an object that nobody else has.
+    pub(super) async fn allocate(&self, bytes: u32, too_long: Error) -> Result<Address, Error> {
+        loop {
+            if let Some(at) = self.heap.borrow_mut().take(bytes) {
+                return Ok(at);
+            }
+            let block = self.layout.block;
+            if Cut::new(self.layout.directory, block, crate::memory::block::size_of(bytes)).is_none() {
+                return Err(too_long);
+            }
+            let at = self.net.block().await?.ok_or(Error::Full(block))?;
+            let cut = self.heap.borrow_mut().cut(at, block, bytes).ok_or(too_long)?;
+            self.under_views(async |view| {
+                let size = Rc::from(u64::from(cut.size).to_le_bytes());
+                let batch = writes(view, at, &size)?;
+                let completions = self.net.post(batch.clone()).await;
+                Ok(all_written(&batch, &completions)?)
+            })
+            .await?;
+        }
+    }
+
+    /// Keeps an object until nobody can have its address.
+    pub(super) fn retire(&self, at: Address, identity: Identity) {
+        self.heap.borrow_mut().retire(at, identity, self.net.eras());
+    }
+}
+
+impl Word<'_> {
+    /// The request that ends a round.
+    fn swap_at_primary(&self, expected: u64, new: u64) -> Step<Request> {
+        let mut request = self.read()?;
+        request.verb = Verb::CompareSwap { expected, new };
+        Ok(request)
+    }
+}

@@ -1,0 +1,170 @@
+//! Reading a key.
+
+use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
+use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
+use crate::index::layout::{Hash, SIBLING_AT};
+use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
+use crate::slot::value::UNIT;
+use crate::verbs::{Address, Completion, Request, Verbs};
+use crate::view::{Control, View};
+
+/// An object of the index that has a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    /// Its slot.
+    pub seen: Seen,
+    /// Where it is.
+    pub at: Address,
+    /// The change that wrote it.
+    pub identity: Identity,
+    /// What that change was.
+    pub kind: Kind,
+    /// How that change has gone, as far as its log says.
+    pub outcome: Option<Outcome>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+impl Found {
+    /// Whether the index shows an object whose log does not say so. Only one that was bound to a vacant slot is in such a state, and only
+    /// until its client has written the log.
+    pub fn is_untold(&self) -> bool {
+        self.outcome.is_none()
+    }
+}
+
+impl<N: Verbs + Control> Client<N> {
+    /// The value of a key; `None` if it is bound to none.
+    ///
+    /// Cost: two round trips. More for the first key of a segment, if the segment is being split, or while the key is being inserted.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let era = self.heap.borrow_mut().pin(self.net.eras());
+        let found = self.under_views(async |view| self.get_once(view, key).await).await;
+        self.heap.borrow_mut().unpin(era);
+        found
+    }
+
+    async fn get_once(&self, view: &View, key: &[u8]) -> Step<Option<Vec<u8>>> {
+        let hash = Hash::of(key);
+        let (candidates, _) = self.look(view, &hash, &[]).await?;
+        let Some(found) = self.find(view, &candidates, &hash, key).await? else {
+            return Ok(None);
+        };
+        if found.is_untold() {
+            // Else, if the primary dies now, another insert of this key might be chosen.
+            self.tell(view, &found).await?;
+        }
+        Ok(Some(found.value))
+    }
+
+    /// Reads the candidates of a key at the primary, in its present segment, and sends some requests along with the first look.
+    ///
+    /// Cost: one round trip; another for each split that the client has not heard of.
+    pub(super) async fn look(
+        &self,
+        view: &View,
+        hash: &Hash,
+        along: &[Request],
+    ) -> Step<(Candidates, Vec<Completion>)> {
+        let mut told = None;
+        for attempt in 0..ATTEMPTS_MAX {
+            let segment = self.segment(view, hash).await?;
+            let home = region(view, segment.at.region())?;
+            let node = home.primary().ok_or(Error::Lost(segment.at.region()))?;
+            let mut batch = Vec::from(requests(self.layout.segments, segment, hash, node, home));
+            if told.is_none() {
+                batch.extend_from_slice(along);
+            }
+            let mut completions = self.net.post(batch).await;
+            let rest = completions.split_off(REQUESTS.min(completions.len()));
+            told.get_or_insert(rest);
+            let candidates = Candidates::of(self.layout.segments, segment, hash, &completions)?;
+            if !candidates.is_there() {
+                self.known.borrow_mut().forget(hash);
+                self.net.pause(attempt).await;
+                continue;
+            }
+            match candidates.part {
+                Some(part) => self.learn(view, segment, part).await?,
+                None => return Ok((candidates, told.unwrap_or_default())),
+            }
+        }
+        Err(Error::Damaged { what: "the directory, which leads nowhere", at: self.directory_entry(hash).bits() }.into())
+    }
+
+    /// Takes in that a segment has been split. Cost: one round trip.
+    async fn learn(&self, view: &View, segment: Segment, part: Address) -> Step<()> {
+        let damaged = Error::Damaged { what: "a part of a segment", at: part.bits() };
+        let [first, second] = segment.label.parts().ok_or(damaged)?;
+        let request = read(view, part.plus(SIBLING_AT), 8)?;
+        let completions = self.net.post(vec![request.clone()]).await;
+        let sibling = bytes_read(&request, completions.first())?;
+        let sibling = Address::from_bits(sibling.try_into().map_or(u64::MAX, u64::from_le_bytes)).ok_or(damaged)?;
+        let mut known = self.known.borrow_mut();
+        known.insert(Segment { at: part, label: first });
+        known.insert(Segment { at: sibling, label: second });
+        Ok(())
+    }
+
+    /// The object among the candidates that has the key.
+    ///
+    /// Cost: nothing if no fingerprint is the key's; else one round trip, and another if an object is longer than a slot can say.
+    pub(super) async fn find(
+        &self,
+        view: &View,
+        candidates: &Candidates,
+        hash: &Hash,
+        key: &[u8],
+    ) -> Step<Option<Found>> {
+        let alike: Vec<(Seen, Address, Option<u32>)> = candidates.alike(hash.fingerprint).collect();
+        if alike.is_empty() {
+            return Ok(None);
+        }
+        let mut batch = Vec::with_capacity(alike.len());
+        for (_, at, len) in &alike {
+            batch.push(read(view, *at, len.unwrap_or(UNIT))?);
+        }
+        let completions = self.net.post(batch.clone()).await;
+        for (place, (seen, at, len)) in alike.iter().enumerate() {
+            let bytes = bytes_read(&batch[place], completions.get(place))?;
+            let long;
+            let bytes = match len {
+                Some(_) => bytes,
+                None => {
+                    long = self.long(view, *at, bytes).await?;
+                    &long
+                }
+            };
+            let damaged = Error::Damaged { what: "an object of the index", at: at.bits() };
+            let record = Record::decode(bytes).ok_or(damaged)?;
+            if record.key == key {
+                return Ok(Some(Found {
+                    seen: *seen,
+                    at: *at,
+                    identity: record.identity,
+                    kind: record.kind,
+                    outcome: Outcome::decode(bytes, record.identity),
+                    value: record.value.to_vec(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bytes of an object whose first ones are known.
+    pub(super) async fn long(&self, view: &View, at: Address, header: &[u8]) -> Step<Vec<u8>> {
+        let damaged = Error::Damaged { what: "the length of an object of the index", at: at.bits() };
+        let bytes = Record::bytes(header).filter(|bytes| *bytes < self.layout.block).ok_or(damaged)?;
+        let request = read(view, at, bytes)?;
+        let completions = self.net.post(vec![request.clone()]).await;
+        Ok(bytes_read(&request, completions.first())?.to_vec())
+    }
+
+    /// Writes to the log of an object that the index has it.
+    pub(super) async fn tell(&self, view: &View, found: &Found) -> Step<()> {
+        let outcome = Outcome::Decided.encode(found.identity);
+        let batch = super::writes(view, found.at.plus(OUTCOME_AT), &outcome.into())?;
+        let completions = self.net.post(batch.clone()).await;
+        Ok(super::all_written(&batch, &completions)?)
+    }
+}

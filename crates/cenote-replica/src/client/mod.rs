@@ -1,0 +1,224 @@
+//! The operations of the map.
+//!
+//! | file | |
+//! |---|---|
+//! | here | a client, what it is given, and what can go wrong |
+//! | [`known`] | the segments that a client knows |
+//! | [`get`] | reading a key |
+//! | [`change`] | binding and unbinding a key |
+//! | [`twins`] | two clients that insert one key |
+//! | [`split`] | segments that are full |
+//! | [`join`] | several at once |
+//! | [`upkeep`] | what a client does in the background |
+
+mod change;
+pub(crate) mod join;
+mod get;
+pub(crate) mod known;
+pub(crate) mod split;
+mod twins;
+mod upkeep;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::index::layout::Segments;
+use crate::memory::heap::Heap;
+use crate::object::Identity;
+use crate::slot::snapshot::Interrupted;
+use crate::verbs::{Address, Completion, Request, Verb, Verbs};
+use crate::view::{Control, Region, SessionEnded, View};
+use known::Known;
+
+pub use change::Changed;
+
+/// How a map lies in its regions. The same for all its clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// How large its segments are.
+    pub segments: Segments,
+    /// Its directory: a word for each prefix of [`Layout::depth`] bits.
+    pub directory: Address,
+    /// Bits of the directory's prefixes.
+    pub depth: u32,
+    /// Bytes of a block.
+    pub block: u32,
+}
+
+/// What the master gave to a client when it joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// Its number, below 2^24. It never comes twice.
+    pub number: u32,
+    /// Its first in-flight cell.
+    pub cells: Address,
+    /// How many it has: so many changes can be in flight at once.
+    pub count: u32,
+}
+
+/// Why an operation did not do what it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// The session has ended.
+    #[error(transparent)]
+    Ended(#[from] SessionEnded),
+    /// There is no memory for it.
+    #[error("the memory nodes have no free block of {0} bytes: add nodes, or remove keys")]
+    Full(u32),
+    /// Key or value are too long.
+    #[error("a record of {key} + {value} bytes is too long: a block of {block} bytes has to hold it")]
+    TooLong {
+        /// Bytes of the key.
+        key: usize,
+        /// Bytes of the value.
+        value: usize,
+        /// Bytes of a block.
+        block: u32,
+    },
+    /// Words of the map are not what any client writes.
+    #[error("damaged: {what} at {at:#x}")]
+    Damaged {
+        /// What.
+        what: &'static str,
+        /// Where.
+        at: u64,
+    },
+    /// All nodes that held a region are lost.
+    #[error("region {0} is lost: all memory nodes that held it are")]
+    Lost(u16),
+    /// This session has made as many changes as it has identities for.
+    #[error("this session has made 2^34 changes: connect again")]
+    Exhausted,
+}
+
+/// Why a step of an operation did not come to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trouble {
+    /// It goes on under a later view.
+    Interrupted(Interrupted),
+    /// It does not go on.
+    Failed(Error),
+}
+
+impl From<Interrupted> for Trouble {
+    fn from(interrupted: Interrupted) -> Self {
+        Trouble::Interrupted(interrupted)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Trouble::Failed(error)
+    }
+}
+
+impl From<SessionEnded> for Trouble {
+    fn from(ended: SessionEnded) -> Self {
+        Trouble::Failed(ended.into())
+    }
+}
+
+pub(crate) type Step<T> = Result<T, Trouble>;
+
+/// How often a loser looks whether the round is over, before it asks for a later view.
+const LOOKS: u32 = 20;
+/// How often something is tried again that ends by itself, such as a split of others, before the map counts as damaged.
+const ATTEMPTS_MAX: u32 = 10_000;
+
+/// A client of a map. Its operations may run side by side in one thread.
+#[derive(Debug)]
+pub struct Client<N> {
+    net: N,
+    layout: Layout,
+    session: Session,
+    /// Changes and nonces that it has had.
+    count: Cell<u64>,
+    /// Cells that no change is in.
+    cells: RefCell<Vec<u32>>,
+    heap: RefCell<Heap>,
+    known: RefCell<Known>,
+}
+
+impl<N: Verbs + Control> Client<N> {
+    /// A client that has just joined.
+    pub fn new(net: N, layout: Layout, session: Session) -> Self {
+        Self {
+            net,
+            layout,
+            session,
+            count: Cell::new(0),
+            cells: RefCell::new((0..session.count).rev().collect()),
+            heap: RefCell::default(),
+            known: RefCell::default(),
+        }
+    }
+
+    /// The network that it was given.
+    pub fn net(&self) -> &N {
+        &self.net
+    }
+
+    /// The era of its oldest operation, for its heartbeats.
+    pub fn oldest(&self) -> u64 {
+        self.heap.borrow().oldest(self.net.eras())
+    }
+
+    /// An identity or nonce that nobody else has.
+    fn identity(&self) -> Result<Identity, Error> {
+        let count = self.count.get() + 1;
+        self.count.set(count);
+        Identity::new(self.session.number, count).ok_or(Error::Exhausted)
+    }
+
+    /// Runs `step` under the newest view, and again under later ones as long as it is interrupted.
+    async fn under_views<T>(&self, mut step: impl AsyncFnMut(&View) -> Step<T>) -> Result<T, Error> {
+        loop {
+            let view = self.net.view();
+            match step(&view).await {
+                Ok(done) => return Ok(done),
+                Err(Trouble::Failed(error)) => return Err(error),
+                Err(Trouble::Interrupted(Interrupted { region })) => self.net.later(view.number, region).await?,
+            }
+        }
+    }
+}
+
+/// A region of a view.
+pub(crate) fn region(view: &View, number: u16) -> Step<&Region> {
+    let region = view.region(number).ok_or(Error::Damaged { what: "a region's number", at: number.into() })?;
+    match region.nodes.is_empty() {
+        true => Err(Error::Lost(number).into()),
+        false => Ok(region),
+    }
+}
+
+/// Requests that write bytes to all nodes of a region.
+pub(crate) fn writes(view: &View, at: Address, bytes: &Rc<[u8]>) -> Step<Vec<Request>> {
+    let region = region(view, at.region())?;
+    let write = |node| Request { node, key: region.key, at, verb: Verb::Write(Rc::clone(bytes)) };
+    Ok(region.nodes.iter().copied().map(write).collect())
+}
+
+/// Whether all these requests were done, which write to one region or several.
+pub(crate) fn all_written(requests: &[Request], completions: &[Completion]) -> Result<(), Interrupted> {
+    let failed = requests.iter().zip(completions).find(|(_, completion)| **completion != Completion::Written);
+    match failed {
+        Some((request, _)) => Err(Interrupted { region: request.at.region() }),
+        None => Ok(()),
+    }
+}
+
+/// A request that reads bytes at the primary of their region.
+pub(crate) fn read(view: &View, at: Address, bytes: u32) -> Step<Request> {
+    let region = region(view, at.region())?;
+    let node = region.primary().ok_or(Error::Lost(at.region()))?;
+    Ok(Request { node, key: region.key, at, verb: Verb::Read(bytes) })
+}
+
+/// The bytes that a request has read.
+pub(crate) fn bytes_read<'a>(request: &Request, completion: Option<&'a Completion>) -> Result<&'a [u8], Interrupted> {
+    match (completion, &request.verb) {
+        (Some(Completion::Read(bytes)), Verb::Read(len)) if bytes.len() == *len as usize => Ok(bytes),
+        _ => Err(Interrupted { region: request.at.region() }),
+    }
+}

@@ -1,0 +1,182 @@
+//! Segments that are full: each is split into two new ones. Any client may do it, and go on where another has stopped.
+
+use std::rc::Rc;
+
+use super::join::join_all;
+use super::known::{directory_word, segment_of};
+use super::{Client, Error, LOOKS, Step, all_written, bytes_read, read, writes};
+use crate::index::candidates::{Segment, image};
+use crate::index::layout::{Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
+use crate::object::{Identity, Record};
+use crate::slot::snapshot::{Verdict, await_end, swap_backups, swap_primary};
+use crate::slot::value::{Content, Slot, UNIT};
+use crate::verbs::{Address, Verbs};
+use crate::view::{Control, View};
+
+/// Requests of a batch that reads many objects.
+const BATCH: usize = 256;
+
+impl<N: Verbs + Control> Client<N> {
+    /// Splits a segment, or finds that it has been split. Changes of its keys wait meanwhile; reads go on.
+    ///
+    /// Cost: about ten round trips, and the transfer of the segment and of the headers of its objects.
+    pub(super) async fn split(&self, view: &View, segment: Segment) -> Step<()> {
+        let cell = self.cell().await;
+        let split = self.split_in(view, segment, self.session.cells.plus(8 * cell)).await;
+        self.cells.borrow_mut().push(cell);
+        split
+    }
+
+    async fn split_in(&self, view: &View, segment: Segment, cell: Address) -> Step<()> {
+        // Whoever makes copies equal after a death has to know that any of its words may differ.
+        let batch = writes(view, cell, &Rc::from(cell_of(segment.at).to_le_bytes()))?;
+        let completions = self.net.post(batch.clone()).await;
+        all_written(&batch, &completions)?;
+
+        let slots = self.layout.segments.slots();
+        let words = self.words(view, segment).await?;
+        let seals = (0..slots).zip(words).map(|(n, word)| self.seal(view, segment.at.plus(self.layout.segments.slot_at(n)), word));
+        for sealed in join_all(seals).await {
+            sealed?;
+        }
+        let content = self.content(view, &self.words(view, segment).await?).await?;
+        self.succeed(view, segment, &content).await
+    }
+
+    /// The slots of a segment.
+    async fn words(&self, view: &View, segment: Segment) -> Step<Vec<Slot>> {
+        let first = self.layout.segments.slot_at(0);
+        let request = read(view, segment.at.plus(first), self.layout.segments.slots() * 8)?;
+        let completions = self.net.post(vec![request.clone()]).await;
+        let bytes = bytes_read(&request, completions.first())?;
+        let word = |bytes: &[u8]| Slot(bytes.try_into().map_or(0, u64::from_le_bytes));
+        Ok(bytes.chunks_exact(8).map(word).collect())
+    }
+
+    /// Seals a slot, whatever others do to it.
+    async fn seal(&self, view: &View, at: Address, mut slot: Slot) -> Step<()> {
+        let word = self.word(view, at)?;
+        while !slot.is_sealed() {
+            if slot.content() == Content::Tentative {
+                // Its client takes it back or makes it an object.
+                slot = Slot(await_end(&self.net, word, slot.0, LOOKS).await?);
+                continue;
+            }
+            let (old, new) = (slot.0, slot.sealed().0);
+            let is_won = swap_backups(&self.net, word, old, new).await? == Verdict::Won
+                && swap_primary(&self.net, word, old, new).await? == Verdict::Won;
+            slot = match is_won {
+                true => slot.sealed(),
+                false => Slot(await_end(&self.net, word, old, LOOKS).await?),
+            };
+        }
+        Ok(())
+    }
+
+    /// The objects of sealed slots, with the hashes of their keys.
+    async fn content(&self, view: &View, slots: &[Slot]) -> Step<Vec<(Hash, Slot)>> {
+        let mut objects = Vec::new();
+        for slot in slots {
+            if let Content::Object { at, .. } = slot.content() {
+                objects.push((*slot, read(view, at, UNIT)?));
+            }
+        }
+        let mut content = Vec::with_capacity(objects.len());
+        for objects in objects.chunks(BATCH) {
+            let batch = objects.iter().map(|(_, request)| request.clone()).collect();
+            let completions = self.net.post(batch).await;
+            for ((slot, request), completion) in objects.iter().zip(&completions) {
+                let bytes = bytes_read(request, Some(completion))?;
+                let damaged = Error::Damaged { what: "the hash of an object", at: request.at.bits() };
+                content.push((Record::hash(bytes).ok_or(damaged)?, *slot));
+            }
+        }
+        Ok(content)
+    }
+
+    /// Makes the two parts of a sealed segment, and its successor.
+    async fn succeed(&self, view: &View, segment: Segment, content: &[(Hash, Slot)]) -> Step<()> {
+        let too_deep = Error::Damaged { what: "a segment that cannot be split further", at: segment.at.bits() };
+        let labels = segment.label.parts().ok_or(too_deep)?;
+        let bytes = self.layout.segments.bytes();
+        let too_long = Error::TooLong { key: 0, value: bytes as usize, block: self.layout.block };
+        let parts = [self.allocate(bytes, too_long).await?, self.allocate(bytes, too_long).await?];
+        let won = self.offer(view, segment, (labels, parts), content).await;
+        if !matches!(won, Ok(true)) {
+            // Others may have seen the address at a backup.
+            for (label, part) in labels.into_iter().zip(parts) {
+                self.retire(part, Identity(label.word()));
+            }
+        }
+        won.map(drop)
+    }
+
+    /// Offers two parts as the successor of a segment; whether they are.
+    async fn offer(
+        &self,
+        view: &View,
+        segment: Segment,
+        (labels, parts): ([Label; 2], [Address; 2]),
+        content: &[(Hash, Slot)],
+    ) -> Step<bool> {
+        let mut batch = Vec::new();
+        for (n, label) in labels.into_iter().enumerate() {
+            let damaged = Error::Damaged { what: "a segment with more keys than it has slots for", at: segment.at.bits() };
+            let mut image = image(self.layout.segments, label, content).ok_or(damaged)?;
+            let sibling = SIBLING_AT as usize;
+            image[sibling..sibling + 8].copy_from_slice(&parts[1 - n].bits().to_le_bytes());
+            batch.extend(writes(view, parts[n], &image.into())?);
+        }
+        let completions = self.net.post(batch.clone()).await;
+        all_written(&batch, &completions)?;
+
+        let word = self.word(view, segment.at.plus(SUCCESSOR_AT))?;
+        let mine = successor_word(parts[0]);
+        let is_won = swap_backups(&self.net, word, 0, mine).await? == Verdict::Won
+            && swap_primary(&self.net, word, 0, mine).await? == Verdict::Won;
+        let winner = match is_won {
+            true => mine,
+            false => await_end(&self.net, word, 0, LOOKS).await?,
+        };
+        if winner == mine {
+            let known = |n: usize| Segment { at: parts[n], label: labels[n] };
+            self.enter(view, segment, [known(0), known(1)]).await?;
+            self.retire(segment.at, Identity(segment.label.word()));
+        }
+        Ok(winner == mine)
+    }
+
+    /// Sets the directory's entries for the two parts of a segment.
+    async fn enter(&self, view: &View, segment: Segment, parts: [Segment; 2]) -> Step<()> {
+        let entries = parts.into_iter().flat_map(|part| {
+            let depth = self.layout.depth;
+            let bits = depth.saturating_sub(part.label.depth);
+            // Deeper segments than the directory has prefixes for are found through those that it names.
+            let count = if part.label.depth <= depth { 1_u64 << bits } else { 0 };
+            (0..count).map(move |n| (part.label.prefix << bits | n, part))
+        });
+        let entered = join_all(entries.map(|(prefix, part)| self.enter_one(view, segment, prefix, part)));
+        for entered in entered.await {
+            entered?;
+        }
+        Ok(())
+    }
+
+    /// Sets one entry of the directory, unless it names something else already.
+    async fn enter_one(&self, view: &View, old: Segment, prefix: u64, part: Segment) -> Step<()> {
+        let word = self.word(view, self.layout.directory.plus(8 * prefix as u32))?;
+        let (old, new) = (directory_word(old), directory_word(part));
+        let is_won = swap_backups(&self.net, word, old, new).await? == Verdict::Won
+            && swap_primary(&self.net, word, old, new).await? == Verdict::Won;
+        if !is_won {
+            await_end(&self.net, word, old, LOOKS).await?;
+        }
+        debug_assert!(segment_of(new, &Hash::of(b"")).is_some());
+        Ok(())
+    }
+}
+
+/// What a cell holds while a segment is being split.
+pub(crate) fn cell_of(segment: Address) -> u64 {
+    1 << 63 | segment.bits()
+}

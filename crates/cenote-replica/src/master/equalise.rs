@@ -1,0 +1,318 @@
+//! Completes or undoes what was going on in regions that were closed (FUSEE, section 5.2: the master acts as the representative last writer).
+//!
+//! The regions have new keys, which nobody else has: no verb of anybody takes effect any more. All that may differ between copies is named by
+//! in-flight cells: the words that a change's key may use, and the words of a segment that is being split. Each word becomes what the first
+//! of its nodes holds. If that was the primary, what had not come to the primary is undone. If it was a backup, it holds what the primary
+//! held or was about to hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::client::known::segment_of;
+use crate::client::{Error, Layout, Session, Step, all_written, bytes_read, read, region, writes};
+use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
+use crate::index::layout::{Hash, SIBLING_AT, SUCCESSOR_AT};
+use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
+use crate::slot::snapshot::Interrupted;
+use crate::slot::value::{Content, Slot, UNIT};
+use crate::verbs::{Address, Completion, Request, Verb, Verbs};
+use crate::view::View;
+
+/// What was found and done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Changes that were going on, or were the last of their cell.
+    pub changes: usize,
+    /// Words whose copies differed.
+    pub words: usize,
+    /// Changes that were taken back as another slot had their key.
+    pub twins: usize,
+}
+
+/// A change that a cell names.
+struct Going {
+    at: Address,
+    identity: Identity,
+    kind: Kind,
+    key: Vec<u8>,
+    hash: Hash,
+    slot: Slot,
+    outcome: Option<Outcome>,
+}
+
+impl Going {
+    /// What it wants in its slot.
+    fn wants(&self) -> Slot {
+        match self.kind {
+            Kind::Remove => Slot::vacant(self.identity.0),
+            _ => self.slot,
+        }
+    }
+}
+
+/// Regions that were closed, and what is needed to make their copies equal.
+pub struct Equalise<'a, V> {
+    /// How the map lies.
+    pub layout: Layout,
+    /// The view with the regions' new keys, and the nodes that are left.
+    pub view: &'a View,
+    /// Which regions were closed.
+    pub closed: &'a BTreeSet<u16>,
+    /// All sessions, also those that have ended just now.
+    pub sessions: &'a [Session],
+    /// The network.
+    pub verbs: &'a V,
+    /// Nonces that nobody else has.
+    pub nonce: &'a dyn Fn() -> u64,
+}
+
+impl<V: Verbs> Equalise<'_, V> {
+    /// Makes the copies equal, and writes to the objects of changes whether the index has them.
+    pub async fn run(&self) -> Result<Report, Error> {
+        self.steps().await.map_err(|trouble| match trouble {
+            crate::client::Trouble::Failed(error) => error,
+            crate::client::Trouble::Interrupted(Interrupted { region }) => Error::Lost(region),
+        })
+    }
+
+    async fn steps(&self) -> Step<Report> {
+        let mut report = Report::default();
+        let (splits, objects) = self.cells().await?;
+        for at in splits {
+            report.words += self.whole_segment(at).await?;
+        }
+        let mut going = Vec::new();
+        for slot in objects {
+            going.extend(self.change(slot).await?);
+        }
+        report.changes = going.len();
+        let mut seen = BTreeMap::new();
+        for change in &going {
+            report.words += self.equal(self.entry(&change.hash), 1).await?;
+            let segment = self.segment(&change.hash).await?;
+            if self.closed.contains(&segment.at.region()) {
+                for at in self.layout.segments.choices(&change.hash) {
+                    report.words += self.equal(segment.at.plus(at), crate::index::layout::SLOTS as u32).await?;
+                }
+            }
+            seen.insert(change.identity, segment);
+        }
+        for change in &going {
+            let Some(segment) = seen.get(&change.identity).filter(|segment| self.closed.contains(&segment.at.region()))
+            else {
+                continue;
+            };
+            let slots = self.candidates(*segment, &change.hash).await?;
+            let mine = slots.iter().find(|seen| seen.slot.unsealed() == change.wants()).copied();
+            if let Some(mine) = mine
+                && self.has_twin(change, mine, &slots).await?
+            {
+                report.twins += 1;
+                self.write_word(mine.at, Slot::vacant((self.nonce)()).0).await?;
+                self.tell(change, Outcome::Undone).await?;
+                continue;
+            }
+            self.tell(change, outcome(change, &slots)).await?;
+        }
+        Ok(report)
+    }
+
+    /// What the cells name: segments that are being split, and objects.
+    async fn cells(&self) -> Step<(BTreeSet<Address>, BTreeSet<Slot>)> {
+        let (mut splits, mut objects) = (BTreeSet::new(), BTreeSet::new());
+        for session in self.sessions {
+            let request = read(self.view, session.cells, 8 * session.count)?;
+            let completions = self.verbs.post(vec![request.clone()]).await;
+            for word in words(bytes_read(&request, completions.first())?) {
+                match Slot(word).content() {
+                    _ if word >> 63 == 1 => splits.extend(Address::from_bits(word & !(1 << 63))),
+                    Content::Object { .. } => {
+                        objects.insert(Slot(word));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok((splits, objects))
+    }
+
+    /// The change that wrote an object; `None` if the object is not whole, so that its change had done nothing.
+    async fn change(&self, slot: Slot) -> Step<Option<Going>> {
+        let Content::Object { at, len, .. } = slot.content() else {
+            return Ok(None);
+        };
+        let Some(bytes) = self.object(at, len).await? else {
+            return Ok(None);
+        };
+        Ok(Record::decode(&bytes).map(|record| Going {
+            at,
+            identity: record.identity,
+            kind: record.kind,
+            key: record.key.to_vec(),
+            hash: Hash::of(record.key),
+            slot,
+            outcome: Outcome::decode(&bytes, record.identity),
+        }))
+    }
+
+    /// The bytes of an object.
+    async fn object(&self, at: Address, len: Option<u32>) -> Step<Option<Vec<u8>>> {
+        let request = read(self.view, at, len.unwrap_or(UNIT))?;
+        let completions = self.verbs.post(vec![request.clone()]).await;
+        let bytes = bytes_read(&request, completions.first())?;
+        let len = match len {
+            Some(_) => return Ok(Some(bytes.to_vec())),
+            None => Record::bytes(bytes).filter(|len| *len < self.layout.block),
+        };
+        let Some(len) = len else {
+            return Ok(None);
+        };
+        let request = read(self.view, at, len)?;
+        let completions = self.verbs.post(vec![request.clone()]).await;
+        Ok(Some(bytes_read(&request, completions.first())?.to_vec()))
+    }
+
+    /// Where the directory's entry for a hash is.
+    fn entry(&self, hash: &Hash) -> Address {
+        self.layout.directory.plus(8 * hash.prefix(self.layout.depth) as u32)
+    }
+
+    /// The segment of a key.
+    async fn segment(&self, hash: &Hash) -> Step<Segment> {
+        let at = self.entry(hash);
+        let damaged = |at: Address| Error::Damaged { what: "the directory, which leads nowhere", at: at.bits() };
+        let word = self.words(at, 1).await?[0];
+        let mut segment = segment_of(word, hash).ok_or_else(|| damaged(at))?;
+        loop {
+            self.equal(segment.at.plus(SUCCESSOR_AT), 1).await?;
+            let header = self.words(segment.at, SIBLING_AT / 8).await?;
+            let Some(part) = crate::index::layout::successor(header[1]) else {
+                return Ok(segment);
+            };
+            let sibling = self.words(part.plus(SIBLING_AT), 1).await?[0];
+            let labels = segment.label.parts().ok_or_else(|| damaged(segment.at))?;
+            let sibling = Address::from_bits(sibling).ok_or_else(|| damaged(part))?;
+            segment = match labels[0].covers(hash) {
+                true => Segment { at: part, label: labels[0] },
+                false => Segment { at: sibling, label: labels[1] },
+            };
+        }
+    }
+
+    /// Words at the first node of their region.
+    async fn words(&self, at: Address, count: u32) -> Step<Vec<u64>> {
+        let request = read(self.view, at, 8 * count)?;
+        let completions = self.verbs.post(vec![request.clone()]).await;
+        Ok(words(bytes_read(&request, completions.first())?).collect())
+    }
+
+    /// The slots that a key may use.
+    async fn candidates(&self, segment: Segment, hash: &Hash) -> Step<Vec<Seen>> {
+        let home = region(self.view, segment.at.region())?;
+        let node = home.primary().ok_or(Error::Lost(segment.at.region()))?;
+        let batch: [Request; REQUESTS] = requests(self.layout.segments, segment, hash, node, home);
+        let completions = self.verbs.post(batch.into()).await;
+        Ok(Candidates::of(self.layout.segments, segment, hash, &completions)?.slots)
+    }
+
+    /// Makes the copies of words equal, if their region was closed. Returns how many differed.
+    async fn equal(&self, at: Address, count: u32) -> Step<usize> {
+        if !self.closed.contains(&at.region()) {
+            return Ok(0);
+        }
+        let home = region(self.view, at.region())?;
+        let read = |node| Request { node, key: home.key, at, verb: Verb::Read(8 * count) };
+        let batch: Vec<Request> = home.nodes.iter().copied().map(read).collect();
+        let completions = self.verbs.post(batch.clone()).await;
+        let mut copies = Vec::new();
+        for (request, completion) in batch.iter().zip(&completions) {
+            copies.push(words(bytes_read(request, Some(completion))?).collect::<Vec<u64>>());
+        }
+        let mut differing = 0;
+        for n in 0..count as usize {
+            let first = copies[0][n];
+            // Only words without backups are ever tentative, and what is tentative has not come to be.
+            let is_tentative = Slot(first).content() == Content::Tentative;
+            if is_tentative || copies.iter().any(|copy| copy[n] != first) {
+                differing += 1;
+                let value = if is_tentative { Slot::vacant((self.nonce)()).0 } else { first };
+                self.write_word(at.plus(8 * n as u32), value).await?;
+            }
+        }
+        Ok(differing)
+    }
+
+    /// Makes all words of a segment equal, and the directory's entries for it.
+    async fn whole_segment(&self, at: Address) -> Step<usize> {
+        let label = crate::index::layout::Label::of(self.words(at, 1).await?[0]);
+        let mut differing = self.equal(at.plus(SUCCESSOR_AT), 1).await?;
+        differing += self.equal(at.plus(self.layout.segments.slot_at(0)), self.layout.segments.slots()).await?;
+        if let Some(label) = label
+            && let Some(bits) = self.layout.depth.checked_sub(label.depth)
+        {
+            let first = self.layout.directory.plus(8 * (label.prefix << bits) as u32);
+            differing += self.equal(first, 1 << bits).await?;
+        }
+        Ok(differing)
+    }
+
+    async fn write_word(&self, at: Address, value: u64) -> Step<()> {
+        let batch = writes(self.view, at, &Rc::from(value.to_le_bytes()))?;
+        let completions: Vec<Completion> = self.verbs.post(batch.clone()).await;
+        Ok(all_written(&batch, &completions)?)
+    }
+
+    /// Whether another slot has the key of a change that had no slot before, and came first.
+    async fn has_twin(&self, change: &Going, mine: Seen, slots: &[Seen]) -> Step<bool> {
+        if change.kind == Kind::Remove || matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. })) {
+            return Ok(false);
+        }
+        for seen in slots.iter().filter(|seen| seen.at != mine.at) {
+            let Content::Object { at, fingerprint, len } = seen.slot.content() else {
+                continue;
+            };
+            if fingerprint != change.hash.fingerprint {
+                continue;
+            }
+            let Some(bytes) = self.object(at, len).await? else {
+                continue;
+            };
+            let other = Record::decode(&bytes).filter(|record| record.key == change.key);
+            if let Some(other) = other {
+                let is_told = Outcome::decode(&bytes, other.identity).is_some();
+                if is_told || seen.at < mine.at {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes to the log of a change how it has gone.
+    async fn tell(&self, change: &Going, outcome: Outcome) -> Step<()> {
+        if change.outcome == Some(Outcome::Decided) || change.outcome == Some(outcome) {
+            return Ok(());
+        }
+        let bytes = Rc::from(outcome.encode(change.identity));
+        let batch = writes(self.view, change.at.plus(OUTCOME_AT), &bytes)?;
+        let completions = self.verbs.post(batch.clone()).await;
+        Ok(all_written(&batch, &completions)?)
+    }
+}
+
+/// How a change has gone, by what the slots of its key hold now.
+fn outcome(change: &Going, slots: &[Seen]) -> Outcome {
+    let has = |slot: Slot| slots.iter().any(|seen| seen.slot.unsealed() == slot);
+    let is_shown = match change.outcome {
+        _ if has(change.wants()) => true,
+        // It has won, and what it came in the place of is gone: it was shown, and another has come since.
+        Some(Outcome::Won { old, former }) if former != 0 => !has(Slot(old).unsealed()),
+        // Who changes a slot that had been vacant says so before.
+        _ => false,
+    };
+    if is_shown { Outcome::Decided } else { Outcome::Undone }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(|bytes| bytes.try_into().map_or(0, u64::from_le_bytes))
+}

@@ -1,0 +1,107 @@
+//! How a block is cut into objects of one size, and where it says which of them are free.
+//!
+//! | bytes of a block | |
+//! |---|---|
+//! | 0 to 7 | size of its objects, 0 while it is not cut |
+//! | from 64 | a byte for each object: 1 once it was freed by somebody, until the block's owner has seen it |
+//! | from there, at a multiple of 64 | the objects |
+
+use crate::slot::value::UNIT;
+use crate::verbs::Address;
+
+/// Bytes before the map of freed objects.
+pub const HEADER: u32 = 64;
+/// In the first word of an object: it is free.
+pub const FREED: u64 = 1 << 63;
+
+/// A block that is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Its first byte.
+    pub at: Address,
+    /// Bytes of each object, a multiple of 64.
+    pub size: u32,
+    /// How many objects it has.
+    pub count: u32,
+}
+
+impl Cut {
+    /// A block of so many bytes, cut into objects of a size. `None` if it would have none.
+    pub fn new(at: Address, block: u32, size: u32) -> Option<Self> {
+        let room = block.checked_sub(HEADER + UNIT)?;
+        let count = room / (size + 1);
+        (count > 0 && size > 0 && size.is_multiple_of(UNIT)).then_some(Self { at, size, count })
+    }
+
+    fn objects_at(&self) -> u32 {
+        (HEADER + self.count).next_multiple_of(UNIT)
+    }
+
+    /// Where the bytes are that say what was freed.
+    pub fn map(&self) -> Address {
+        self.at.plus(HEADER)
+    }
+
+    /// Where an object is.
+    pub fn object(&self, n: u32) -> Address {
+        self.at.plus(self.objects_at() + n * self.size)
+    }
+
+    /// Where the byte of an object is.
+    pub fn mark(&self, n: u32) -> Address {
+        self.map().plus(n)
+    }
+
+    /// Which object this is; `None` if none of its objects begins there.
+    pub fn number(&self, object: Address) -> Option<u32> {
+        let inside = object.bits().checked_sub(self.object(0).bits())?;
+        let n = inside / u64::from(self.size);
+        (inside.is_multiple_of(u64::from(self.size)) && n < u64::from(self.count)).then_some(n as u32)
+    }
+}
+
+/// The size that an object of so many bytes gets: a multiple of 64, with at most a quarter of it left over.
+pub fn size_of(bytes: u32) -> u32 {
+    let units = bytes.div_ceil(UNIT).max(1);
+    // Four sizes from each power of two to the next.
+    let step = (units.next_power_of_two() / 8).max(1);
+    units.next_multiple_of(step) * UNIT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cut, size_of};
+    use crate::verbs::Address;
+
+    #[test]
+    fn sizes_grow_by_a_quarter_at_most() {
+        let mut sizes = std::collections::BTreeSet::new();
+        for bytes in 1..100_000 {
+            let size = size_of(bytes);
+            assert!(size >= bytes && size % 64 == 0);
+            assert!(size - bytes < 64 || (size - bytes) * 4 <= size, "{bytes}: {size}");
+            assert_eq!(size_of(size), size);
+            sizes.insert(size);
+        }
+        assert!(sizes.len() < 48, "{}", sizes.len());
+    }
+
+    #[test]
+    fn objects_are_apart_and_inside() {
+        let at = Address::new(3, 1 << 20);
+        for size in [64, 128, 1_024, 16_384] {
+            let cut = Cut::new(at, 65_536, size).unwrap();
+            assert!(cut.mark(cut.count - 1) < cut.object(0));
+            assert!(cut.object(cut.count - 1).plus(size) <= at.plus(65_536));
+            assert!(cut.object(0).bits().is_multiple_of(64));
+            for n in 0..cut.count {
+                assert_eq!(cut.number(cut.object(n)), Some(n));
+            }
+            assert_eq!(cut.number(cut.object(0).plus(1)), None);
+            assert_eq!(cut.number(at), None);
+            assert_eq!(cut.number(cut.object(cut.count)), None);
+        }
+        assert_eq!(Cut::new(at, 64, 64), None);
+        assert_eq!(Cut::new(at, 65_536, 65_536), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! A client's blocks, its free objects, and those that it has retired.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::block::{Cut, size_of};
+use crate::object::Identity;
+use crate::verbs::Address;
+
+/// The eras of a map: what was retired in one is free once the least of all clients' is two beyond it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Eras {
+    /// The present one.
+    pub now: u64,
+    /// The least in which an operation of any client began that has not ended.
+    pub least: u64,
+}
+
+/// An object that is no longer in the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retired {
+    /// Where it is.
+    pub at: Address,
+    /// The change that wrote it: if its first word names another, it has been used again.
+    pub identity: Identity,
+    era: u64,
+}
+
+/// What a client knows of memory. It sends no verbs itself.
+#[derive(Debug, Default)]
+pub struct Heap {
+    /// Free objects, by size.
+    free: BTreeMap<u32, Vec<Address>>,
+    /// Its blocks, by where they are.
+    blocks: BTreeMap<Address, Cut>,
+    /// In the order in which they were retired.
+    retired: VecDeque<Retired>,
+    /// How many operations began in each era and have not ended.
+    pinned: BTreeMap<u64, u32>,
+}
+
+impl Heap {
+    /// A free object of at least so many bytes; `None` if a block is needed.
+    pub fn take(&mut self, bytes: u32) -> Option<Address> {
+        self.free.get_mut(&size_of(bytes))?.pop()
+    }
+
+    /// Cuts a new block for objects of so many bytes; `None` if they do not fit in one.
+    pub fn cut(&mut self, at: Address, block: u32, bytes: u32) -> Option<Cut> {
+        let cut = Cut::new(at, block, size_of(bytes))?;
+        let free = self.free.entry(cut.size).or_default();
+        // Those in front are taken first.
+        free.extend((0..cut.count).rev().map(|n| cut.object(n)));
+        self.blocks.insert(at, cut);
+        Some(cut)
+    }
+
+    /// Gives back an object that nobody has ever seen, or nobody can see any more.
+    pub fn give_back(&mut self, at: Address) {
+        if let Some(cut) = self.block_of(at) {
+            self.free.entry(cut.size).or_default().push(at);
+        }
+    }
+
+    /// Whether an object is in its list of free ones.
+    pub fn is_free(&self, at: Address) -> bool {
+        let free = self.block_of(at).and_then(|cut| self.free.get(&cut.size));
+        free.is_some_and(|free| free.contains(&at))
+    }
+
+    /// The block of its own that an object is in.
+    pub fn block_of(&self, object: Address) -> Option<Cut> {
+        let (_, cut) = self.blocks.range(..=object).next_back()?;
+        cut.number(object).map(|_| *cut)
+    }
+
+    /// Its blocks.
+    pub fn blocks(&self) -> impl Iterator<Item = Cut> {
+        self.blocks.values().copied()
+    }
+
+    /// Keeps an object that was taken out of the index, until nobody can have its address any more.
+    pub fn retire(&mut self, at: Address, identity: Identity, eras: Eras) {
+        self.retired.push_back(Retired { at, identity, era: eras.now });
+    }
+
+    /// Those of the retired that are free by now.
+    pub fn reclaimable(&mut self, eras: Eras) -> Vec<Retired> {
+        let is_free = |retired: &Retired| retired.era + 2 <= eras.least;
+        let count = self.retired.iter().take_while(|retired| is_free(retired)).count();
+        self.retired.drain(..count).collect()
+    }
+
+    /// How many are retired and not yet free.
+    pub fn retired(&self) -> usize {
+        self.retired.len()
+    }
+
+    /// An operation begins. Returns its era, for [`Heap::unpin`].
+    pub fn pin(&mut self, eras: Eras) -> u64 {
+        *self.pinned.entry(eras.now).or_default() += 1;
+        eras.now
+    }
+
+    /// An operation ends.
+    pub fn unpin(&mut self, era: u64) {
+        if let Some(count) = self.pinned.get_mut(&era) {
+            *count -= 1;
+            if *count == 0 {
+                self.pinned.remove(&era);
+            }
+        }
+    }
+
+    /// The era of its oldest operation: what it says in its heartbeats. The present one if it has none.
+    pub fn oldest(&self, eras: Eras) -> u64 {
+        self.pinned.keys().next().copied().unwrap_or(eras.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Eras, Heap};
+    use crate::object::Identity;
+    use crate::verbs::Address;
+
+    #[test]
+    fn objects_are_given_once() {
+        let mut heap = Heap::default();
+        assert_eq!(heap.take(100), None);
+        let cut = heap.cut(Address::new(0, 0), 4_096, 100).unwrap();
+        let mut taken: Vec<Address> = std::iter::from_fn(|| heap.take(70)).collect();
+        assert_eq!(taken.len(), cut.count as usize);
+        assert_eq!(taken[0], cut.object(0));
+        taken.sort();
+        taken.dedup();
+        assert_eq!(taken.len(), cut.count as usize);
+        assert!(!heap.is_free(taken[3]));
+        heap.give_back(taken[3]);
+        assert!(heap.is_free(taken[3]));
+        // Not an object of any block.
+        heap.give_back(Address::new(0, 3));
+        assert_eq!((heap.take(128), heap.take(128)), (Some(taken[3]), None));
+    }
+
+    #[test]
+    fn what_was_retired_waits_for_all_that_began_before() {
+        let mut heap = Heap::default();
+        let eras = |now, least| Eras { now, least };
+        let (old, new) = (heap.pin(eras(5, 5)), heap.pin(eras(6, 5)));
+        assert_eq!(heap.oldest(eras(6, 5)), 5);
+        heap.retire(Address::new(0, 64), Identity(1), eras(5, 5));
+        heap.retire(Address::new(0, 128), Identity(2), eras(6, 5));
+        heap.unpin(old);
+        assert_eq!(heap.oldest(eras(7, 6)), 6);
+        assert!(heap.reclaimable(eras(7, 6)).is_empty());
+        assert_eq!(heap.reclaimable(eras(8, 7)).len(), 1);
+        heap.unpin(new);
+        assert_eq!(heap.oldest(eras(8, 7)), 8);
+        assert_eq!(heap.reclaimable(eras(9, 8))[0].identity, Identity(2));
+        assert_eq!(heap.retired(), 0);
+    }
+}

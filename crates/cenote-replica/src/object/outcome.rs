@@ -1,0 +1,96 @@
+//! How the change that wrote an object has gone.
+
+use super::record::{Identity, word};
+
+/// Where an outcome is in an object.
+pub const OUTCOME_AT: u32 = 32;
+/// Bytes of an outcome.
+pub const OUTCOME_BYTES: usize = 24;
+
+/// How a change has gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It has won its slot: the primary is still to be swapped, or has been.
+    Won {
+        /// What was in the slot.
+        old: u64,
+        /// Whose object that was; zero if nobody's.
+        former: u64,
+    },
+    /// The index has it, or had it: whoever saw it there, or made the copies of its slot equal, says so.
+    Decided,
+    /// The index does not have it: whoever made the copies of its slot equal says so.
+    Undone,
+}
+
+impl Outcome {
+    fn parts(self) -> (u32, u64, u64) {
+        match self {
+            Outcome::Won { old, former } => (1, old, former),
+            Outcome::Decided => (2, 0, 0),
+            Outcome::Undone => (3, 0, 0),
+        }
+    }
+
+    /// The bytes of it, for the object of a change.
+    pub fn encode(self, identity: Identity) -> [u8; OUTCOME_BYTES] {
+        let (kind, value, former) = self.parts();
+        let mut bytes = [0; OUTCOME_BYTES];
+        bytes[..8].copy_from_slice(&value.to_le_bytes());
+        bytes[8..16].copy_from_slice(&former.to_le_bytes());
+        bytes[16..20].copy_from_slice(&kind.to_le_bytes());
+        bytes[20..].copy_from_slice(&checksum(self, identity).to_le_bytes());
+        bytes
+    }
+
+    /// The outcome of an object; `None` if it has none, or half of one.
+    pub fn decode(object: &[u8], identity: Identity) -> Option<Self> {
+        let word = |at: usize| word(object, OUTCOME_AT as usize + at);
+        let (old, former, tail) = (word(0)?, word(8)?, word(16)?);
+        let outcome = match tail as u32 {
+            1 => Outcome::Won { old, former },
+            2 => Outcome::Decided,
+            3 => Outcome::Undone,
+            _ => return None,
+        };
+        ((tail >> 32) as u32 == checksum(outcome, identity)).then_some(outcome)
+    }
+}
+
+fn checksum(outcome: Outcome, identity: Identity) -> u32 {
+    let (kind, value, former) = outcome.parts();
+    [u64::from(kind), value, former].iter().fold(crc32c::crc32c(&identity.0.to_le_bytes()), |sum, word| {
+        crc32c::crc32c_append(sum, &word.to_le_bytes())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OUTCOME_AT, OUTCOME_BYTES, Outcome};
+    use crate::object::{Identity, Kind, Record};
+
+    #[test]
+    fn outcomes_come_back_and_halves_are_none() {
+        let identity = Identity::new(1, 2).unwrap();
+        let record = Record { identity, kind: Kind::Put, key: b"key", value: b"value" };
+        let bare = record.encode().unwrap();
+        assert_eq!(Outcome::decode(&bare, identity), None);
+        for outcome in [Outcome::Won { old: 0, former: 0 }, Outcome::Won { old: 77, former: 5 }, Outcome::Decided, Outcome::Undone] {
+            let mut object = bare.clone();
+            let at = OUTCOME_AT as usize;
+            object[at..at + OUTCOME_BYTES].copy_from_slice(&outcome.encode(identity));
+            assert_eq!(Outcome::decode(&object, identity), Some(outcome));
+            assert_eq!(Record::decode(&object), Some(record));
+            // Of another object in the same place.
+            assert_eq!(Outcome::decode(&object, Identity::new(1, 3).unwrap()), None);
+            let mut torn = object.clone();
+            torn[at + 16..at + 24].fill(0);
+            assert_eq!(Outcome::decode(&torn, identity), None);
+            if let Outcome::Won { .. } = outcome {
+                let mut torn = object;
+                torn[at + 8] ^= 2;
+                assert_eq!(Outcome::decode(&torn, identity), None);
+            }
+        }
+    }
+}

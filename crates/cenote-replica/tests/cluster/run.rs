@@ -1,0 +1,448 @@
+//! One run: clients with random operations, and what befalls them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use cenote_replica::client::{Client, Layout, Session};
+use cenote_replica::index::candidates::{Segment, image};
+use cenote_replica::index::layout::{Label, Segments};
+use cenote_replica::master::equalise::Equalise;
+use cenote_replica::verbs::Address;
+use cenote_replica::view::{Access, Key, NodeId, Region, View};
+use cenote_sim::check::linear::{Options, check_parts};
+use cenote_sim::check::spec::map::{Map, Op, Ret};
+use cenote_sim::history::{Event, History};
+use rand::Rng;
+
+use super::network::{Port, Shared, Time, World};
+
+/// What happens in a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub nodes: u32,
+    pub replicas: usize,
+    pub regions: u16,
+    pub clients: u32,
+    pub keys: u64,
+    pub operations: u32,
+    pub groups: u32,
+    pub client_crashes: u32,
+    pub node_crashes: u32,
+    pub cuts: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            replicas: 2,
+            regions: 3,
+            clients: 4,
+            keys: 3,
+            operations: 12,
+            groups: 2,
+            client_crashes: 0,
+            node_crashes: 0,
+            cuts: 0,
+        }
+    }
+}
+
+const BLOCK: u32 = 1 << 14;
+const REGION: u32 = 1 << 20;
+const CELLS: u32 = 4;
+const MASTER: u32 = 0;
+/// How long the master needs to notice that somebody has crashed.
+const NOTICE: Time = 100_000;
+/// A run that takes longer hangs.
+const STEPS_MAX: u64 = 5_000_000;
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Task {
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    flag: Arc<Flag>,
+}
+
+impl Task {
+    fn new(future: impl Future<Output = ()> + 'static) -> Self {
+        Self { future: Some(Box::pin(future)), flag: Arc::new(Flag(AtomicBool::new(true))) }
+    }
+
+    fn poll(&mut self) {
+        let Some(future) = &mut self.future else { return };
+        if self.flag.0.swap(false, Ordering::Relaxed) {
+            let waker = Waker::from(Arc::clone(&self.flag));
+            if let Poll::Ready(()) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.future = None;
+            }
+        }
+    }
+}
+
+/// The calls of all clients.
+#[derive(Default)]
+struct Journal {
+    clock: u64,
+    events: Vec<Event<Op, Ret>>,
+    problems: Vec<String>,
+}
+
+impl Journal {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+fn layout(plan: &Plan) -> Layout {
+    Layout {
+        segments: Segments::new(plan.groups).unwrap(),
+        directory: Address::new(0, BLOCK),
+        depth: 2,
+        block: BLOCK,
+    }
+}
+
+fn view(plan: &Plan) -> View {
+    let node = |n: u32| NodeId(1 + n % plan.nodes);
+    let region = |number: u16| Region {
+        nodes: (0..plan.replicas as u32).map(|copy| node(u32::from(number) + copy)).collect(),
+        key: Key(1),
+        access: Access::Open,
+    };
+    View { number: 1, regions: (0..plan.regions).map(region).collect() }
+}
+
+/// Where the first segment is, and the cells of a client.
+const ROOT: u32 = 2 * BLOCK;
+
+fn session(client: u32) -> Session {
+    Session { number: client, cells: Address::new(0, 3 * BLOCK + client * 64), count: CELLS }
+}
+
+/// Writes an empty map.
+fn format(world: &Shared, plan: &Plan) {
+    let mut world = world.borrow_mut();
+    let label = Label { depth: 0, prefix: 0 };
+    let layout = layout(plan);
+    let segment = image(layout.segments, label, &[]).unwrap();
+    let entry = 1_u64 << 63 | Segment { at: Address::new(0, ROOT), label }.at.bits();
+    for node in world.view.regions[0].nodes.clone() {
+        let memory = world.memory_mut(node, 0).unwrap();
+        memory[ROOT as usize..ROOT as usize + segment.len()].copy_from_slice(&segment);
+        for n in 0..1 << layout.depth {
+            let at = layout.directory.offset() as usize + 8 * n;
+            memory[at..at + 8].copy_from_slice(&entry.to_le_bytes());
+        }
+    }
+}
+
+async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>>, number: u32) {
+    for _ in 0..plan.operations {
+        let (what, key, value) = {
+            let mut world = client.net().world.borrow_mut();
+            let value = u64::from(number) << 32 | u64::from(world.random.random::<u32>() >> 1);
+            (world.random.random_range(0..10), world.random.random_range(0..plan.keys), value)
+        };
+        let op = match what {
+            0..3 => Op::Get { key },
+            3..6 => Op::Write { key, value },
+            6..8 => Op::Insert { key, value },
+            _ => Op::Remove { key },
+        };
+        let place = {
+            let mut journal = journal.borrow_mut();
+            let invoke = journal.tick();
+            let event = Event { process: number, op: op.clone(), result: None, invoke, returned: None, lost: None };
+            journal.events.push(event);
+            journal.events.len() - 1
+        };
+        let bytes = key.to_le_bytes();
+        // Values of several lengths, so that objects of several sizes come and go.
+        let long = |value: u64| [value.to_le_bytes().to_vec(), vec![7; value as usize % 200]].concat();
+        let outcome = match op {
+            Op::Get { .. } => client.get(&bytes).await.map(|found| match found {
+                Some(value) => Ret::Found(u64::from_le_bytes(value[..8].try_into().unwrap())),
+                None => Ret::Missing,
+            }),
+            Op::Write { value, .. } => client.put(&bytes, &long(value)).await.map(|()| Ret::Done),
+            Op::Insert { value, .. } => client
+                .insert(&bytes, &long(value))
+                .await
+                .map(|is_new| if is_new { Ret::Inserted } else { Ret::Present }),
+            _ => client.remove(&bytes).await.map(|was| if was { Ret::Removed } else { Ret::Missing }),
+        };
+        let mut journal = journal.borrow_mut();
+        match outcome {
+            Ok(result) => {
+                let returned = journal.tick();
+                let event = &mut journal.events[place];
+                (event.result, event.returned) = (Some(result), Some(returned));
+            }
+            Err(cenote_replica::client::Error::Ended(_)) => {
+                let lost = journal.tick();
+                journal.events[place].lost = Some(lost);
+                return;
+            }
+            Err(error) => {
+                journal.problems.push(format!("client {number}: {error}"));
+                return;
+            }
+        }
+        drop(journal);
+        if what == 0 {
+            let _ = client.upkeep().await;
+        }
+    }
+}
+
+/// The master: closes what somebody has complained about, or a crash concerns, and opens it again.
+struct Master {
+    world: Shared,
+    layout: Layout,
+    sessions: Vec<Session>,
+    /// What is to be closed.
+    closing: BTreeSet<u16>,
+    key: u64,
+}
+
+impl Master {
+    /// Closes regions, makes their copies equal, and opens them.
+    async fn close(&mut self) -> Result<(), String> {
+        let nonces = Cell::new(0_u64);
+        loop {
+            self.key += 1;
+            let closed = self.closing.clone();
+            let view = {
+                let mut world = self.world.borrow_mut();
+                let mut view = (*world.view).clone();
+                view.number += 1;
+                for number in &closed {
+                    let region = &mut view.regions[usize::from(*number)];
+                    region.nodes.retain(|node| world.is_up(*node));
+                    region.key = Key(self.key);
+                    region.access = Access::Closed;
+                    world.set_key(*number, Key(self.key));
+                }
+                world.set_view(view.clone());
+                view
+            };
+            let port = Port { world: Rc::clone(&self.world), client: MASTER };
+            let key = self.key;
+            let nonce = || {
+                nonces.set(nonces.get() + 1);
+                ((1 << 24) - 1) << 34 | key << 16 | nonces.get()
+            };
+            let equalise = Equalise {
+                layout: self.layout,
+                view: &view,
+                closed: &closed,
+                sessions: &self.sessions,
+                verbs: &port,
+                nonce: &nonce,
+            };
+            match equalise.run().await {
+                Ok(_) => {
+                    let mut world = self.world.borrow_mut();
+                    let mut view = view;
+                    view.number += 1;
+                    for number in &closed {
+                        view.regions[usize::from(*number)].access = Access::Open;
+                    }
+                    world.set_view(view);
+                    self.closing.clear();
+                    return Ok(());
+                }
+                Err(cenote_replica::client::Error::Lost(_)) => self.add_lost(),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Regions that a node which is down held.
+    fn add_lost(&mut self) {
+        let world = self.world.borrow();
+        for (number, region) in (0..).zip(&world.view.regions) {
+            if region.nodes.iter().any(|node| !world.is_up(*node)) {
+                self.closing.insert(number);
+            }
+        }
+    }
+}
+
+/// Crashes that are to come: when, and of whom.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    Client(u32),
+    Node(NodeId),
+    Cut(u32, NodeId),
+}
+
+/// One run. The error says what is wrong.
+pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
+    let world = World::new(seed, view(plan), REGION, BLOCK, 4 * BLOCK);
+    format(&world, plan);
+    let journal = Rc::new(RefCell::new(Journal::default()));
+    let mut tasks = Vec::new();
+    let mut clients = Vec::new();
+    for number in 1..=plan.clients {
+        let port = Port { world: Rc::clone(&world), client: number };
+        let client = Rc::new(Client::new(port, layout(plan), session(number)));
+        clients.push(Rc::clone(&client));
+        tasks.push(Task::new(work(client, plan.clone(), Rc::clone(&journal), number)));
+    }
+    let mut blows: Vec<(Time, Blow)> = Vec::new();
+    {
+        let mut world = world.borrow_mut();
+        let span = u64::from(plan.operations) * 6_000;
+        let mut nodes: Vec<u32> = (1..=plan.nodes).collect();
+        for _ in 0..plan.node_crashes {
+            let chosen = world.random.random_range(0..nodes.len());
+            let node = nodes.swap_remove(chosen);
+            blows.push((world.random.random_range(0..span), Blow::Node(NodeId(node))));
+        }
+        for _ in 0..plan.client_crashes {
+            let client = world.random.random_range(1..=plan.clients);
+            blows.push((world.random.random_range(0..span), Blow::Client(client)));
+        }
+        for _ in 0..plan.cuts {
+            let client = world.random.random_range(1..=plan.clients);
+            let node = NodeId(world.random.random_range(1..=plan.nodes));
+            blows.push((world.random.random_range(0..span), Blow::Cut(client, node)));
+        }
+    }
+    let mut notices: Vec<(Time, Blow)> = Vec::new();
+    let master = Master {
+        world: Rc::clone(&world),
+        layout: layout(plan),
+        sessions: (1..=plan.clients).map(session).collect(),
+        closing: BTreeSet::new(),
+        key: 1,
+    };
+    let mut dead = BTreeSet::new();
+    let mut working: Option<Pin<Box<dyn Future<Output = (Master, Result<(), String>)>>>> = None;
+    let master_flag = Arc::new(Flag(AtomicBool::new(true)));
+    let mut idle_master = Some(master);
+    let mut steps = 0;
+    loop {
+        steps += 1;
+        if steps > STEPS_MAX {
+            return Err(format!("it hangs; {} calls so far", journal.borrow().events.len()));
+        }
+        let now = world.borrow().now;
+        blows.retain(|(time, blow)| {
+            if *time > now {
+                return true;
+            }
+            match *blow {
+                Blow::Client(client) => {
+                    tasks[client as usize - 1].future = None;
+                    let mut journal = journal.borrow_mut();
+                    let lost = journal.tick();
+                    let open = journal.events.iter_mut().filter(|event| event.process == client);
+                    for event in open.filter(|event| event.returned.is_none() && event.lost.is_none()) {
+                        event.lost = Some(lost);
+                    }
+                }
+                Blow::Node(node) => world.borrow_mut().crash(node),
+                Blow::Cut(client, node) => world.borrow_mut().cut(client, node, true),
+            }
+            notices.push((now + NOTICE, *blow));
+            false
+        });
+        let mut is_noticed = Vec::new();
+        notices.retain(|(time, blow)| {
+            let is_due = *time <= now;
+            if is_due {
+                is_noticed.push(*blow);
+            }
+            !is_due
+        });
+        for blow in is_noticed {
+            match blow {
+                Blow::Client(client) => {
+                    dead.insert(client);
+                }
+                Blow::Node(_) => {}
+                Blow::Cut(client, node) => world.borrow_mut().cut(client, node, false),
+            }
+        }
+        if let Some(mut idle) = idle_master.take() {
+            idle.add_lost();
+            idle.closing.extend(std::mem::take(&mut world.borrow_mut().complaints));
+            for client in std::mem::take(&mut dead) {
+                world.borrow_mut().end_session(client);
+                idle.closing.extend(0..plan.regions);
+            }
+            if idle.closing.is_empty() {
+                idle_master = Some(idle);
+            } else {
+                master_flag.0.store(true, Ordering::Relaxed);
+                working = Some(Box::pin(async move {
+                    let outcome = idle.close().await;
+                    (idle, outcome)
+                }));
+            }
+        }
+        if let Some(closing) = &mut working
+            && master_flag.0.swap(false, Ordering::Relaxed)
+        {
+            let waker = Waker::from(Arc::clone(&master_flag));
+            if let Poll::Ready((idle, outcome)) = closing.as_mut().poll(&mut Context::from_waker(&waker)) {
+                outcome.map_err(|why| format!("the master: {why}"))?;
+                idle_master = Some(idle);
+                working = None;
+            }
+        }
+        for task in &mut tasks {
+            task.poll();
+        }
+        advance_era(&world, &clients, &tasks);
+        let is_done = tasks.iter().all(|task| task.future.is_none());
+        let moved = world.borrow_mut().step();
+        if is_done && !moved && working.is_none() && notices.is_empty() {
+            break;
+        }
+        if !moved {
+            // Nothing is on its way: time goes on by itself.
+            world.borrow_mut().now += 10_000;
+            if is_done && blows.iter().all(|(time, _)| *time > now) {
+                blows.clear();
+            }
+        }
+    }
+    let journal = journal.take();
+    if let Some(problem) = journal.problems.first() {
+        return Err(problem.clone());
+    }
+    let history = History::new(journal.events).map_err(|error| error.to_string())?;
+    let verdict = check_parts(&Map, &history, &Options::default());
+    if !verdict.is_linearizable() {
+        return Err(format!("{verdict:?}"));
+    }
+    Ok(())
+}
+
+/// As if all clients had sent a heartbeat.
+fn advance_era(world: &Shared, clients: &[Rc<Client<Port>>], tasks: &[Task]) {
+    let living = clients.iter().zip(tasks).filter(|(_, task)| task.future.is_some());
+    let least = living.map(|(client, _)| client.oldest()).min();
+    let mut world = world.borrow_mut();
+    let least = least.unwrap_or(world.eras.now).min(world.eras.now);
+    world.eras.least = world.eras.least.max(least);
+    if world.eras.least == world.eras.now && world.random.random_range(0..50) == 0 {
+        world.eras.now += 1;
+    }
+}
