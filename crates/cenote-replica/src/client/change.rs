@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::get::Found;
-use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, all_written, region, writes};
+use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
 use crate::index::layout::Hash;
 use crate::memory::block::Cut;
@@ -60,6 +60,19 @@ pub(super) struct Round {
     pub found: Option<Found>,
     /// The region's key. Under a later one the round is over: it was completed or undone.
     key: Key,
+    /// What the change knows of it.
+    stage: Stage,
+}
+
+/// What a change knows of its round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// All its verbs on the word are done: it goes on where it was.
+    Going,
+    /// One of them is unknown: only who makes the copies equal can tell.
+    Unknown,
+    /// The index has its object; its log does not say so yet.
+    Shown,
 }
 
 /// How an attempt has gone that was not interrupted.
@@ -179,11 +192,18 @@ impl<N: Verbs + Control> Client<N> {
         let Some(round) = pending.round.take() else {
             return self.attempt(view, pending).await;
         };
-        if region(view, round.seen.at.region())?.key == round.key {
-            return match round.found.clone() {
-                Some(found) => self.replace(view, pending, round.segment, found).await,
-                None => self.bind(view, pending, round.segment, round.seen).await,
+        let home = round.seen.at.region();
+        // While the region is closed, what becomes of the round is being decided.
+        let is_open = region(view, home)?.access == Access::Open;
+        if round.stage == Stage::Shown || region(view, home)?.key == round.key || !is_open {
+            let attempt = match (round.stage, round.found.clone()) {
+                (Stage::Going, _) if !is_open => Err(Interrupted { region: home }.into()),
+                (Stage::Unknown, _) => Err(Interrupted { region: home }.into()),
+                (Stage::Shown, _) => self.tell_shown(view, pending, round.seen.slot.0).await,
+                (Stage::Going, Some(found)) => self.replace(view, pending, round.segment, found).await,
+                (Stage::Going, None) => self.bind(view, pending, round.segment, round.seen).await,
             };
+            return self.keep_round(pending, round, attempt);
         }
         // The copies of the slot were made equal, with the change or without it.
         let decided = self.is_decided(view, pending).await;
@@ -230,9 +250,15 @@ impl<N: Verbs + Control> Client<N> {
             return Ok(Attempt::Again);
         }
         match found {
-            Some(found) => self.replace(view, pending, candidates.segment, found).await,
+            Some(found) => {
+                let attempt = self.replace(view, pending, candidates.segment, found).await;
+                self.keep_stage(pending, attempt)
+            }
             None => match candidates.vacant(self.layout.segments, &pending.hash) {
-                Some(vacant) => self.bind(view, pending, candidates.segment, vacant).await,
+                Some(vacant) => {
+                    let attempt = self.bind(view, pending, candidates.segment, vacant).await;
+                    self.keep_stage(pending, attempt)
+                }
                 None => {
                     self.split(view, candidates.segment).await?;
                     Ok(Attempt::Again)
@@ -241,9 +267,38 @@ impl<N: Verbs + Control> Client<N> {
         }
     }
 
+    /// If an attempt was interrupted, keeps the round that it goes on with.
+    fn keep_round(&self, pending: &Pending<'_>, round: Round, attempt: Step<Attempt>) -> Step<Attempt> {
+        if attempt.is_err() {
+            pending.round.borrow_mut().get_or_insert(round);
+        }
+        self.keep_stage(pending, attempt)
+    }
+
+    /// If an attempt was interrupted by a verb on its own word, nobody but who makes the copies equal knows how it went.
+    fn keep_stage(&self, pending: &Pending<'_>, attempt: Step<Attempt>) -> Step<Attempt> {
+        if let Err(Trouble::Interrupted(interrupted)) = &attempt
+            && let Some(round) = pending.round.borrow_mut().as_mut()
+        {
+            if round.stage == Stage::Going && interrupted.region == round.seen.at.region() {
+                round.stage = Stage::Unknown;
+            }
+        }
+        attempt
+    }
+
+    /// Writes to the log of a change that the index has its object.
+    async fn tell_shown(&self, view: &View, pending: &Pending<'_>, old: u64) -> Step<Attempt> {
+        let batch = self.outcome(view, pending, Outcome::Won { old, former: 0 })?;
+        let completions = self.net.post(batch.clone()).await;
+        all_written(&batch, &completions)?;
+        pending.round.take();
+        Ok(Attempt::Shown)
+    }
+
     /// Notes that a change begins a round, so that it ends it also if something else interrupts it.
     fn begin_round(&self, pending: &Pending<'_>, (word, segment): (Word<'_>, Segment), seen: Seen, found: Option<Found>) {
-        let round = Round { segment, seen, found, key: word.region.key };
+        let round = Round { segment, seen, found, key: word.region.key, stage: Stage::Going };
         pending.round.replace(Some(round));
     }
 
@@ -294,15 +349,16 @@ impl<N: Verbs + Control> Client<N> {
         let mut batch = self.outcome(view, pending, Outcome::Won { old, former: 0 })?;
         batch.push(word.swap_at_primary(before, new.0)?);
         let completions = self.net.post(batch.clone()).await;
-        let (logs, _) = batch.split_at(batch.len() - 1);
-        all_written(logs, &completions)?;
         match completions.last() {
-            Some(Completion::Was(was)) if *was == before || *was == new.0 => {
-                pending.round.take();
-                Ok(Attempt::Shown)
-            }
-            _ => Err(Interrupted { region: word.at.region() }.into()),
+            Some(Completion::Was(was)) if *was == before || *was == new.0 => {}
+            _ => return Err(Interrupted { region: word.at.region() }.into()),
         }
+        if let Some(round) = pending.round.borrow_mut().as_mut() {
+            round.stage = Stage::Shown;
+        }
+        all_written(&batch[..batch.len() - 1], &completions)?;
+        pending.round.take();
+        Ok(Attempt::Shown)
     }
 
     /// Waits until a round is over that another has won, and says what becomes of the change.

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 
 use cenote_replica::memory::heap::Eras;
 use cenote_replica::verbs::{Address, Completion, Request, Verb, Verbs};
-use cenote_replica::view::{Control, Key, NodeId, SessionEnded, View};
+use cenote_replica::view::{Access, Control, Key, NodeId, SessionEnded, View};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -387,7 +387,11 @@ impl Control for Port {
     }
 
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {
-        self.world.borrow_mut().complaints.insert(region);
+        let is_closed = |view: &View| view.region(region).is_some_and(|region| region.access == Access::Closed);
+        let view = self.view();
+        if view.number <= than && !is_closed(&view) {
+            self.world.borrow_mut().complaints.insert(region);
+        }
         poll_fn(|context| {
             let mut world = self.world.borrow_mut();
             if world.ended.contains(&self.client) {

@@ -339,7 +339,16 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
     loop {
         steps += 1;
         if steps > STEPS_MAX {
-            return Err(format!("it hangs; {} calls so far", journal.borrow().events.len()));
+            let living: Vec<usize> = (1..).zip(&tasks).filter(|(_, task)| task.future.is_some()).map(|(n, _)| n).collect();
+            let world = world.borrow();
+            return Err(format!(
+                "it hangs at {} ns, view {}, complaints {:?}, clients {living:?} in {:?}, master working: {}",
+                world.now,
+                world.view.number,
+                world.complaints,
+                journal.borrow().events.iter().filter(|event| event.returned.is_none()).collect::<Vec<_>>(),
+                working.is_some(),
+            ));
         }
         let now = world.borrow().now;
         blows.retain(|(time, blow)| {
