@@ -131,12 +131,18 @@ impl<N: Verbs + Control> Client<N> {
 
     async fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<Changed, Error> {
         let block = self.layout.block;
-        let too_long = Error::TooLong { key: key.len(), value: value.len(), block };
+        let too_long = Error::TooLong {
+            key: key.len(),
+            value: value.len(),
+            block,
+        };
         let bytes = bytes_of(key.len(), value.len()).ok_or(too_long)?;
         let at = self.allocate(bytes, too_long).await?;
         let cell = self.cell().await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
-        let changed = self.change_in(kind, (key, value), at, self.session.cells.plus(8 * cell)).await;
+        let changed = self
+            .change_in(kind, (key, value), at, self.session.cells.plus(8 * cell))
+            .await;
         self.heap.borrow_mut().unpin(era);
         self.cells.borrow_mut().push(cell);
         changed
@@ -162,10 +168,27 @@ impl<N: Verbs + Control> Client<N> {
         cell: Address,
     ) -> Result<Changed, Error> {
         let identity = self.identity()?;
-        let record = Record { identity, kind, key, value };
-        let damaged = Error::Damaged { what: "a length that was checked", at: at.bits() };
+        let record = Record {
+            identity,
+            kind,
+            key,
+            value,
+        };
+        let damaged = Error::Damaged {
+            what: "a length that was checked",
+            at: at.bits(),
+        };
         let bytes = record.encode().ok_or(damaged)?.into();
-        let pending = Pending { kind, key, hash: Hash::of(key), identity, at, bytes, cell, round: RefCell::default() };
+        let pending = Pending {
+            kind,
+            key,
+            hash: Hash::of(key),
+            identity,
+            at,
+            bytes,
+            cell,
+            round: RefCell::default(),
+        };
         let attempt = self
             .under_views(async |view| {
                 for _ in 0..ATTEMPTS_MAX {
@@ -174,7 +197,11 @@ impl<N: Verbs + Control> Client<N> {
                         return Ok(attempt);
                     }
                 }
-                Err(Error::Damaged { what: "slots that change for ever", at: pending.at.bits() }.into())
+                Err(Error::Damaged {
+                    what: "slots that change for ever",
+                    at: pending.at.bits(),
+                }
+                .into())
             })
             .await?;
         if !matches!(attempt, Attempt::Shown) || kind == Kind::Remove {
@@ -226,11 +253,18 @@ impl<N: Verbs + Control> Client<N> {
     /// Tries once.
     async fn attempt(&self, view: &View, pending: &Pending<'_>) -> Step<Attempt> {
         let mut along = writes(view, pending.at, &pending.bytes)?;
-        along.extend(writes(view, pending.cell, &Rc::from(pending.object_slot().0.to_le_bytes()))?);
+        along.extend(writes(
+            view,
+            pending.cell,
+            &Rc::from(pending.object_slot().0.to_le_bytes()),
+        )?);
         let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
         all_written(&along, &completions)?;
         if completions.len() != along.len() {
-            return Err(Interrupted { region: pending.at.region() }.into());
+            return Err(Interrupted {
+                region: pending.at.region(),
+            }
+            .into());
         }
         let found = self.find(view, &candidates, &pending.hash, pending.key).await?;
         match (pending.kind, &found) {
@@ -297,22 +331,51 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// Notes that a change begins a round, so that it ends it also if something else interrupts it.
-    fn begin_round(&self, pending: &Pending<'_>, (word, segment): (Word<'_>, Segment), seen: Seen, found: Option<Found>) {
-        let round = Round { segment, seen, found, key: word.region.key, stage: Stage::Going };
+    fn begin_round(
+        &self,
+        pending: &Pending<'_>,
+        (word, segment): (Word<'_>, Segment),
+        seen: Seen,
+        found: Option<Found>,
+    ) {
+        let round = Round {
+            segment,
+            seen,
+            found,
+            key: word.region.key,
+            stage: Stage::Going,
+        };
         pending.round.replace(Some(round));
     }
 
     /// Changes a slot that has the key.
-    async fn replace(&self, view: &View, pending: &Pending<'_>, segment: Segment, found: Found) -> Step<Attempt> {
+    async fn replace(
+        &self,
+        view: &View,
+        pending: &Pending<'_>,
+        segment: Segment,
+        found: Found,
+    ) -> Step<Attempt> {
         let word = self.word(view, found.seen.at)?;
         let (old, new) = (found.seen.slot.0, pending.new_slot().0);
         self.begin_round(pending, (word, segment), found.seen, Some(found.clone()));
         if swap_backups(&self.net, word, old, new).await? == Verdict::Lost {
             return self.lose(word, pending, old).await;
         }
-        let mut batch = self.outcome(view, pending, Outcome::Won { old, former: found.identity.0 })?;
+        let mut batch = self.outcome(
+            view,
+            pending,
+            Outcome::Won {
+                old,
+                former: found.identity.0,
+            },
+        )?;
         if found.is_untold() {
-            batch.extend(writes(view, found.at.plus(OUTCOME_AT), &Rc::from(Outcome::Decided.encode(found.identity)))?);
+            batch.extend(writes(
+                view,
+                found.at.plus(OUTCOME_AT),
+                &Rc::from(Outcome::Decided.encode(found.identity)),
+            )?);
         }
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
@@ -325,7 +388,13 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// Gives the key a slot that is vacant.
-    async fn bind(&self, view: &View, pending: &Pending<'_>, segment: Segment, vacant: Seen) -> Step<Attempt> {
+    async fn bind(
+        &self,
+        view: &View,
+        pending: &Pending<'_>,
+        segment: Segment,
+        vacant: Seen,
+    ) -> Step<Attempt> {
         let word = self.word(view, vacant.at)?;
         let (old, new) = (vacant.slot.0, pending.new_slot());
         self.begin_round(pending, (word, segment), vacant, None);
@@ -351,7 +420,12 @@ impl<N: Verbs + Control> Client<N> {
         let completions = self.net.post(batch.clone()).await;
         match completions.last() {
             Some(Completion::Was(was)) if *was == before || *was == new.0 => {}
-            _ => return Err(Interrupted { region: word.at.region() }.into()),
+            _ => {
+                return Err(Interrupted {
+                    region: word.at.region(),
+                }
+                .into());
+            }
         }
         if let Some(round) = pending.round.borrow_mut().as_mut() {
             round.stage = Stage::Shown;
@@ -379,7 +453,11 @@ impl<N: Verbs + Control> Client<N> {
 
     /// The requests that write an outcome to the log of a change.
     pub(super) fn outcome(&self, view: &View, pending: &Pending<'_>, outcome: Outcome) -> Step<Vec<Request>> {
-        writes(view, pending.at.plus(OUTCOME_AT), &outcome.encode(pending.identity).into())
+        writes(
+            view,
+            pending.at.plus(OUTCOME_AT),
+            &outcome.encode(pending.identity).into(),
+        )
     }
 
     /// A word of the index, to be changed.

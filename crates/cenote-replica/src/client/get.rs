@@ -39,7 +39,9 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: two round trips. More for the first key of a segment, if the segment is being split, or while the key is being inserted.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
-        let found = self.under_views(async |view| self.get_once(view, key).await).await;
+        let found = self
+            .under_views(async |view| self.get_once(view, key).await)
+            .await;
         self.heap.borrow_mut().unpin(era);
         found
     }
@@ -89,20 +91,34 @@ impl<N: Verbs + Control> Client<N> {
                 None => return Ok((candidates, told.unwrap_or_default())),
             }
         }
-        Err(Error::Damaged { what: "the directory, which leads nowhere", at: self.directory_entry(hash).bits() }.into())
+        Err(Error::Damaged {
+            what: "the directory, which leads nowhere",
+            at: self.directory_entry(hash).bits(),
+        }
+        .into())
     }
 
     /// Takes in that a segment has been split. Cost: one round trip.
     async fn learn(&self, view: &View, segment: Segment, part: Address) -> Step<()> {
-        let damaged = Error::Damaged { what: "a part of a segment", at: part.bits() };
+        let damaged = Error::Damaged {
+            what: "a part of a segment",
+            at: part.bits(),
+        };
         let [first, second] = segment.label.parts().ok_or(damaged)?;
         let request = read(view, part.plus(SIBLING_AT), 8)?;
         let completions = self.net.post(vec![request.clone()]).await;
         let sibling = bytes_read(&request, completions.first())?;
-        let sibling = Address::from_bits(sibling.try_into().map_or(u64::MAX, u64::from_le_bytes)).ok_or(damaged)?;
+        let sibling =
+            Address::from_bits(sibling.try_into().map_or(u64::MAX, u64::from_le_bytes)).ok_or(damaged)?;
         let mut known = self.known.borrow_mut();
-        known.insert(Segment { at: part, label: first });
-        known.insert(Segment { at: sibling, label: second });
+        known.insert(Segment {
+            at: part,
+            label: first,
+        });
+        known.insert(Segment {
+            at: sibling,
+            label: second,
+        });
         Ok(())
     }
 
@@ -135,7 +151,10 @@ impl<N: Verbs + Control> Client<N> {
                     &long
                 }
             };
-            let damaged = Error::Damaged { what: "an object of the index", at: at.bits() };
+            let damaged = Error::Damaged {
+                what: "an object of the index",
+                at: at.bits(),
+            };
             let record = Record::decode(bytes).ok_or(damaged)?;
             if record.key == key {
                 return Ok(Some(Found {
@@ -153,8 +172,13 @@ impl<N: Verbs + Control> Client<N> {
 
     /// The bytes of an object whose first ones are known.
     pub(super) async fn long(&self, view: &View, at: Address, header: &[u8]) -> Step<Vec<u8>> {
-        let damaged = Error::Damaged { what: "the length of an object of the index", at: at.bits() };
-        let bytes = Record::bytes(header).filter(|bytes| *bytes < self.layout.block).ok_or(damaged)?;
+        let damaged = Error::Damaged {
+            what: "the length of an object of the index",
+            at: at.bits(),
+        };
+        let bytes = Record::bytes(header)
+            .filter(|bytes| *bytes < self.layout.block)
+            .ok_or(damaged)?;
         let request = read(view, at, bytes)?;
         let completions = self.net.post(vec![request.clone()]).await;
         Ok(bytes_read(&request, completions.first())?.to_vec())

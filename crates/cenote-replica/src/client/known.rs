@@ -28,7 +28,11 @@ impl Known {
             let at = *at;
             self.by_prefix.remove(&at);
         }
-        let before = self.by_prefix.range(..first).next_back().map(|(at, before)| (*at, range(before.label).1));
+        let before = self
+            .by_prefix
+            .range(..first)
+            .next_back()
+            .map(|(at, before)| (*at, range(before.label).1));
         if let Some((at, end)) = before
             && end >= first
         {
@@ -60,7 +64,10 @@ pub(crate) fn directory_word(segment: Segment) -> u64 {
 pub(crate) fn segment_of(word: u64, hash: &Hash) -> Option<Segment> {
     let depth = (word >> 46 & 0x3f) as u32;
     let at = Address::from_bits(word & ((1 << 46) - 1))?;
-    let label = Label { depth, prefix: hash.prefix(depth) };
+    let label = Label {
+        depth,
+        prefix: hash.prefix(depth),
+    };
     (word >> 52 == 1 << 11 && depth <= DEPTH_MAX).then_some(Segment { at, label })
 }
 
@@ -77,7 +84,10 @@ impl<N: Verbs + Control> Client<N> {
         let completions = self.net.post(vec![request.clone()]).await;
         let bytes = bytes_read(&request, completions.first())?;
         let word = bytes.try_into().map_or(0, u64::from_le_bytes);
-        let damaged = Error::Damaged { what: "an entry of the directory", at: at.bits() };
+        let damaged = Error::Damaged {
+            what: "an entry of the directory",
+            at: at.bits(),
+        };
         let segment = segment_of(word, hash).ok_or(damaged)?;
         self.known.borrow_mut().insert(segment);
         Ok(segment)
@@ -85,7 +95,9 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Where the directory's entry for a hash is.
     pub(super) fn directory_entry(&self, hash: &Hash) -> Address {
-        self.layout.directory.plus(8 * hash.prefix(self.layout.depth) as u32)
+        self.layout
+            .directory
+            .plus(8 * hash.prefix(self.layout.depth) as u32)
     }
 }
 
@@ -97,7 +109,10 @@ mod tests {
     use crate::verbs::Address;
 
     fn segment(depth: u32, prefix: u64) -> Segment {
-        Segment { at: Address::new(1, depth * 64 + prefix as u32 * 4_096), label: Label { depth, prefix } }
+        Segment {
+            at: Address::new(1, depth * 64 + prefix as u32 * 4_096),
+            label: Label { depth, prefix },
+        }
     }
 
     /// Whatever is taken in, a key finds the last segment that was taken in for it, or none.
@@ -106,12 +121,25 @@ mod tests {
         let hashes: Vec<Hash> = (0..200_u32).map(|key| Hash::of(&key.to_le_bytes())).collect();
         let mut known = Known::default();
         let mut model: Vec<Option<Segment>> = vec![None; hashes.len()];
-        let order = [(0, 0), (1, 0), (1, 1), (3, 5), (2, 2), (3, 4), (2, 0), (1, 1), (3, 7), (0, 0), (3, 1)];
+        let order = [
+            (0, 0),
+            (1, 0),
+            (1, 1),
+            (3, 5),
+            (2, 2),
+            (3, 4),
+            (2, 0),
+            (1, 1),
+            (3, 7),
+            (0, 0),
+            (3, 1),
+        ];
         for (depth, prefix) in order {
             let taken = segment(depth, prefix);
             let overlaps = |other: Segment| {
                 let depth = other.label.depth.min(taken.label.depth);
-                other.label.prefix >> (other.label.depth - depth) == taken.label.prefix >> (taken.label.depth - depth)
+                other.label.prefix >> (other.label.depth - depth)
+                    == taken.label.prefix >> (taken.label.depth - depth)
             };
             for (hash, expected) in hashes.iter().zip(&mut model) {
                 if taken.label.covers(hash) {
@@ -132,8 +160,14 @@ mod tests {
     #[test]
     fn words_of_the_directory_come_back() {
         let hash = Hash::of(b"key");
-        let label = Label { depth: 7, prefix: hash.prefix(7) };
-        let segment = Segment { at: Address::new(9, 640), label };
+        let label = Label {
+            depth: 7,
+            prefix: hash.prefix(7),
+        };
+        let segment = Segment {
+            at: Address::new(9, 640),
+            label,
+        };
         assert_eq!(segment_of(directory_word(segment), &hash), Some(segment));
         assert_eq!(segment_of(0, &hash), None);
         assert_eq!(segment_of(u64::MAX, &hash), None);

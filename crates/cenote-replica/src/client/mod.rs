@@ -12,8 +12,8 @@
 //! | [`upkeep`] | what a client does in the background |
 
 mod change;
-pub(crate) mod join;
 mod get;
+pub(crate) mod join;
 pub(crate) mod known;
 pub(crate) mod split;
 mod twins;
@@ -177,7 +177,9 @@ impl<N: Verbs + Control> Client<N> {
             match step(&view).await {
                 Ok(done) => return Ok(done),
                 Err(Trouble::Failed(error)) => return Err(error),
-                Err(Trouble::Interrupted(Interrupted { region })) => self.net.later(view.number, region).await?,
+                Err(Trouble::Interrupted(Interrupted { region })) => {
+                    self.net.later(view.number, region).await?
+                }
             }
         }
     }
@@ -185,7 +187,10 @@ impl<N: Verbs + Control> Client<N> {
 
 /// A region of a view.
 pub(crate) fn region(view: &View, number: u16) -> Step<&Region> {
-    let region = view.region(number).ok_or(Error::Damaged { what: "a region's number", at: number.into() })?;
+    let region = view.region(number).ok_or(Error::Damaged {
+        what: "a region's number",
+        at: number.into(),
+    })?;
     match region.nodes.is_empty() {
         true => Err(Error::Lost(number).into()),
         false => Ok(region),
@@ -195,15 +200,25 @@ pub(crate) fn region(view: &View, number: u16) -> Step<&Region> {
 /// Requests that write bytes to all nodes of a region.
 pub(crate) fn writes(view: &View, at: Address, bytes: &Rc<[u8]>) -> Step<Vec<Request>> {
     let region = region(view, at.region())?;
-    let write = |node| Request { node, key: region.key, at, verb: Verb::Write(Rc::clone(bytes)) };
+    let write = |node| Request {
+        node,
+        key: region.key,
+        at,
+        verb: Verb::Write(Rc::clone(bytes)),
+    };
     Ok(region.nodes.iter().copied().map(write).collect())
 }
 
 /// Whether all these requests were done, which write to one region or several.
 pub(crate) fn all_written(requests: &[Request], completions: &[Completion]) -> Result<(), Interrupted> {
-    let failed = requests.iter().zip(completions).find(|(_, completion)| **completion != Completion::Written);
+    let failed = requests
+        .iter()
+        .zip(completions)
+        .find(|(_, completion)| **completion != Completion::Written);
     match failed {
-        Some((request, _)) => Err(Interrupted { region: request.at.region() }),
+        Some((request, _)) => Err(Interrupted {
+            region: request.at.region(),
+        }),
         None => Ok(()),
     }
 }
@@ -212,13 +227,23 @@ pub(crate) fn all_written(requests: &[Request], completions: &[Completion]) -> R
 pub(crate) fn read(view: &View, at: Address, bytes: u32) -> Step<Request> {
     let region = region(view, at.region())?;
     let node = region.primary().ok_or(Error::Lost(at.region()))?;
-    Ok(Request { node, key: region.key, at, verb: Verb::Read(bytes) })
+    Ok(Request {
+        node,
+        key: region.key,
+        at,
+        verb: Verb::Read(bytes),
+    })
 }
 
 /// The bytes that a request has read.
-pub(crate) fn bytes_read<'a>(request: &Request, completion: Option<&'a Completion>) -> Result<&'a [u8], Interrupted> {
+pub(crate) fn bytes_read<'a>(
+    request: &Request,
+    completion: Option<&'a Completion>,
+) -> Result<&'a [u8], Interrupted> {
     match (completion, &request.verb) {
         (Some(Completion::Read(bytes)), Verb::Read(len)) if bytes.len() == *len as usize => Ok(bytes),
-        _ => Err(Interrupted { region: request.at.region() }),
+        _ => Err(Interrupted {
+            region: request.at.region(),
+        }),
     }
 }

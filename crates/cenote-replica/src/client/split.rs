@@ -22,7 +22,9 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: about ten round trips, and the transfer of the segment and of the headers of its objects.
     pub(super) async fn split(&self, view: &View, segment: Segment) -> Step<()> {
         let cell = self.cell().await;
-        let split = self.split_in(view, segment, self.session.cells.plus(8 * cell)).await;
+        let split = self
+            .split_in(view, segment, self.session.cells.plus(8 * cell))
+            .await;
         self.cells.borrow_mut().push(cell);
         split
     }
@@ -35,7 +37,9 @@ impl<N: Verbs + Control> Client<N> {
 
         let slots = self.layout.segments.slots();
         let words = self.words(view, segment).await?;
-        let seals = (0..slots).zip(words).map(|(n, word)| self.seal(view, segment.at.plus(self.layout.segments.slot_at(n)), word));
+        let seals = (0..slots)
+            .zip(words)
+            .map(|(n, word)| self.seal(view, segment.at.plus(self.layout.segments.slot_at(n)), word));
         for sealed in join_all(seals).await {
             sealed?;
         }
@@ -87,7 +91,10 @@ impl<N: Verbs + Control> Client<N> {
             let completions = self.net.post(batch).await;
             for ((slot, request), completion) in objects.iter().zip(&completions) {
                 let bytes = bytes_read(request, Some(completion))?;
-                let damaged = Error::Damaged { what: "the hash of an object", at: request.at.bits() };
+                let damaged = Error::Damaged {
+                    what: "the hash of an object",
+                    at: request.at.bits(),
+                };
                 content.push((Record::hash(bytes).ok_or(damaged)?, *slot));
             }
         }
@@ -96,11 +103,21 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Makes the two parts of a sealed segment, and its successor.
     async fn succeed(&self, view: &View, segment: Segment, content: &[(Hash, Slot)]) -> Step<()> {
-        let too_deep = Error::Damaged { what: "a segment that cannot be split further", at: segment.at.bits() };
+        let too_deep = Error::Damaged {
+            what: "a segment that cannot be split further",
+            at: segment.at.bits(),
+        };
         let labels = segment.label.parts().ok_or(too_deep)?;
         let bytes = self.layout.segments.bytes();
-        let too_long = Error::TooLong { key: 0, value: bytes as usize, block: self.layout.block };
-        let parts = [self.allocate(bytes, too_long).await?, self.allocate(bytes, too_long).await?];
+        let too_long = Error::TooLong {
+            key: 0,
+            value: bytes as usize,
+            block: self.layout.block,
+        };
+        let parts = [
+            self.allocate(bytes, too_long).await?,
+            self.allocate(bytes, too_long).await?,
+        ];
         let won = self.offer(view, segment, (labels, parts), content).await;
         if !matches!(won, Ok(true)) {
             // Others may have seen the address at a backup.
@@ -121,7 +138,10 @@ impl<N: Verbs + Control> Client<N> {
     ) -> Step<bool> {
         let mut batch = Vec::new();
         for (n, label) in labels.into_iter().enumerate() {
-            let damaged = Error::Damaged { what: "a segment with more keys than it has slots for", at: segment.at.bits() };
+            let damaged = Error::Damaged {
+                what: "a segment with more keys than it has slots for",
+                at: segment.at.bits(),
+            };
             let mut image = image(self.layout.segments, label, content).ok_or(damaged)?;
             let sibling = SIBLING_AT as usize;
             image[sibling..sibling + 8].copy_from_slice(&parts[1 - n].bits().to_le_bytes());
@@ -139,7 +159,10 @@ impl<N: Verbs + Control> Client<N> {
             false => await_end(&self.net, word, 0, LOOKS).await?,
         };
         if winner == mine {
-            let known = |n: usize| Segment { at: parts[n], label: labels[n] };
+            let known = |n: usize| Segment {
+                at: parts[n],
+                label: labels[n],
+            };
             self.enter(view, segment, [known(0), known(1)]).await?;
             self.retire(segment.at, Identity(segment.label.word()));
         }
@@ -152,7 +175,11 @@ impl<N: Verbs + Control> Client<N> {
             let depth = self.layout.depth;
             let bits = depth.saturating_sub(part.label.depth);
             // Deeper segments than the directory has prefixes for are found through those that it names.
-            let count = if part.label.depth <= depth { 1_u64 << bits } else { 0 };
+            let count = if part.label.depth <= depth {
+                1_u64 << bits
+            } else {
+                0
+            };
             (0..count).map(move |n| (part.label.prefix << bits | n, part))
         });
         let entered = join_all(entries.map(|(prefix, part)| self.enter_one(view, segment, prefix, part)));

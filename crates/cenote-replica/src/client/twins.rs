@@ -26,7 +26,9 @@ impl<N: Verbs + Control> Client<N> {
         mine: Address,
     ) -> Step<bool> {
         let home = region(view, segment.at.region())?;
-        let interrupted = Interrupted { region: segment.at.region() };
+        let interrupted = Interrupted {
+            region: segment.at.region(),
+        };
         let primary = home.primary().ok_or(interrupted)?;
         let shown = home.backups().first().copied().unwrap_or(primary);
         for attempt in 0..LOOKS {
@@ -41,7 +43,11 @@ impl<N: Verbs + Control> Client<N> {
                 Candidates::of(self.layout.segments, segment, &pending.hash, completions)
             };
             let there = of(there)?;
-            let bound = if shown == primary { there.clone() } else { of(bound)? };
+            let bound = if shown == primary {
+                there.clone()
+            } else {
+                of(bound)?
+            };
             let mut twins = Vec::new();
             for seen in there.slots.iter().filter(|seen| seen.at != mine) {
                 if self.has_key(view, seen.slot, pending).await? {
@@ -49,7 +55,11 @@ impl<N: Verbs + Control> Client<N> {
                 }
             }
             let is_bound = |at: &Address| {
-                let slot = bound.slots.iter().find(|seen| seen.at == *at).map(|seen| seen.slot.content());
+                let slot = bound
+                    .slots
+                    .iter()
+                    .find(|seen| seen.at == *at)
+                    .map(|seen| seen.slot.content());
                 matches!(slot, Some(Content::Object { .. }))
             };
             if twins.is_empty() {
@@ -88,17 +98,25 @@ impl<N: Verbs + Control> Client<N> {
     /// Ends the round of a slot that a change has won with a vacant value in the place of its own. `before` is what the primary holds.
     pub(super) async fn give_up(&self, word: Word<'_>, before: u64, mine: Slot) -> Step<()> {
         let vacant = Slot::vacant(self.identity()?.0);
-        let interrupted = Interrupted { region: word.at.region() };
+        let interrupted = Interrupted {
+            region: word.at.region(),
+        };
         let swap = |node| Request {
             node,
             key: word.region.key,
             at: word.at,
-            verb: Verb::CompareSwap { expected: mine.0, new: vacant.0 },
+            verb: Verb::CompareSwap {
+                expected: mine.0,
+                new: vacant.0,
+            },
         };
         let backups: Vec<Request> = word.region.backups().iter().copied().map(swap).collect();
         if !backups.is_empty() {
             let completions = self.net.post(backups).await;
-            if !completions.iter().all(|completion| matches!(completion, Completion::Was(_))) {
+            if !completions
+                .iter()
+                .all(|completion| matches!(completion, Completion::Was(_)))
+            {
                 return Err(interrupted.into());
             }
         }

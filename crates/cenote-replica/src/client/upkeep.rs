@@ -16,12 +16,15 @@ impl<N: Verbs + Control> Client<N> {
     pub async fn upkeep(&self) -> Result<usize, Error> {
         let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras());
         for retired in reclaimable {
-            self.under_views(async |view| self.free(view, retired).await).await?;
+            self.under_views(async |view| self.free(view, retired).await)
+                .await?;
         }
         let blocks: Vec<Cut> = self.heap.borrow().blocks().collect();
         let mut taken = 0;
         for cut in blocks {
-            taken += self.under_views(async |view| self.take_back(view, cut).await).await?;
+            taken += self
+                .under_views(async |view| self.take_back(view, cut).await)
+                .await?;
         }
         Ok(taken)
     }
@@ -34,10 +37,18 @@ impl<N: Verbs + Control> Client<N> {
             node,
             key: home.key,
             at: retired.at,
-            verb: Verb::CompareSwap { expected: retired.identity.0, new: retired.identity.0 | FREED },
+            verb: Verb::CompareSwap {
+                expected: retired.identity.0,
+                new: retired.identity.0 | FREED,
+            },
         };
-        let completions = self.net.post(home.nodes.iter().copied().map(swap).collect()).await;
-        let interrupted = Interrupted { region: retired.at.region() };
+        let completions = self
+            .net
+            .post(home.nodes.iter().copied().map(swap).collect())
+            .await;
+        let interrupted = Interrupted {
+            region: retired.at.region(),
+        };
         let was = |completion: &Completion| match completion {
             Completion::Was(was) => Ok(*was),
             _ => Err(interrupted),
@@ -64,7 +75,9 @@ impl<N: Verbs + Control> Client<N> {
         let completions = self.net.post(vec![request.clone()]).await;
         let size = bytes_read(&request, completions.first())?;
         let size = size.try_into().map_or(0, u64::from_le_bytes);
-        let cut = u32::try_from(size).ok().and_then(|size| Cut::new(block, self.layout.block, size));
+        let cut = u32::try_from(size)
+            .ok()
+            .and_then(|size| Cut::new(block, self.layout.block, size));
         Ok(cut.and_then(|cut| Some(cut.mark(cut.number(retired.at)?))))
     }
 
@@ -73,7 +86,11 @@ impl<N: Verbs + Control> Client<N> {
         let request = read(view, cut.map(), cut.count)?;
         let completions = self.net.post(vec![request.clone()]).await;
         let marks = bytes_read(&request, completions.first())?;
-        let marked: Vec<u32> = (0..cut.count).zip(marks).filter(|(_, mark)| **mark != 0).map(|(n, _)| n).collect();
+        let marked: Vec<u32> = (0..cut.count)
+            .zip(marks)
+            .filter(|(_, mark)| **mark != 0)
+            .map(|(n, _)| n)
+            .collect();
         if marked.is_empty() {
             return Ok(0);
         }
@@ -91,7 +108,9 @@ impl<N: Verbs + Control> Client<N> {
         let completions = self.net.post(batch.clone()).await;
         let mut taken = 0;
         for (request, completion) in batch.iter().zip(&completions) {
-            let word = bytes_read(request, Some(completion))?.try_into().map_or(0, u64::from_le_bytes);
+            let word = bytes_read(request, Some(completion))?
+                .try_into()
+                .map_or(0, u64::from_le_bytes);
             let mut heap = self.heap.borrow_mut();
             if word & FREED != 0 && !heap.is_free(request.at) {
                 heap.give_back(request.at);

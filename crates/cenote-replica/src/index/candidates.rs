@@ -41,7 +41,13 @@ pub struct Candidates {
 pub const REQUESTS: usize = 3;
 
 /// The requests that read a key's candidates from a node.
-pub fn requests(segments: Segments, segment: Segment, hash: &Hash, node: NodeId, region: &Region) -> [Request; REQUESTS] {
+pub fn requests(
+    segments: Segments,
+    segment: Segment,
+    hash: &Hash,
+    node: NodeId,
+    region: &Region,
+) -> [Request; REQUESTS] {
     let read = |offset: u32, bytes: u32| Request {
         node,
         key: region.key,
@@ -60,7 +66,9 @@ impl Candidates {
         hash: &Hash,
         completions: &[Completion],
     ) -> Result<Self, Interrupted> {
-        let interrupted = Interrupted { region: segment.at.region() };
+        let interrupted = Interrupted {
+            region: segment.at.region(),
+        };
         let bytes = |place: usize, len: u32| match completions.get(place) {
             Some(Completion::Read(bytes)) if bytes.len() == len as usize => Ok(bytes.as_slice()),
             _ => Err(interrupted),
@@ -74,7 +82,12 @@ impl Candidates {
             slots.extend(places.zip(words).map(|(at, word)| Seen { at, slot: Slot(word) }));
         }
         slots.sort_by_key(|seen| seen.at);
-        Ok(Self { segment, label: Label::of(word(label)), part: successor(word(part)), slots })
+        Ok(Self {
+            segment,
+            label: Label::of(word(label)),
+            part: successor(word(part)),
+            slots,
+        })
     }
 
     /// Whether the memory is the segment that it was taken for.
@@ -89,10 +102,16 @@ impl Candidates {
 
     /// Slots whose objects may have the key, with where they are and how long, if the slot says so.
     pub fn alike(&self, fingerprint: u8) -> impl Iterator<Item = (Seen, Address, Option<u32>)> {
-        self.slots.iter().filter_map(move |seen| match seen.slot.content() {
-            Content::Object { at, fingerprint: of, len } if of == fingerprint => Some((*seen, at, len)),
-            _ => None,
-        })
+        self.slots
+            .iter()
+            .filter_map(move |seen| match seen.slot.content() {
+                Content::Object {
+                    at,
+                    fingerprint: of,
+                    len,
+                } if of == fingerprint => Some((*seen, at, len)),
+                _ => None,
+            })
     }
 
     /// The vacant slot that a new key should have: in the choice with more vacant ones, in its main bucket before the overflow bucket. All who see
@@ -100,8 +119,14 @@ impl Candidates {
     pub fn vacant(&self, segments: Segments, hash: &Hash) -> Option<Seen> {
         let choices = segments.choices(hash).map(|offset| {
             let begin = self.segment.at.plus(offset);
-            let inside = self.slots.iter().filter(move |seen| (begin..begin.plus(CHOICE)).contains(&seen.at));
-            inside.filter(|seen| seen.slot.is_vacant()).copied().collect::<Vec<_>>()
+            let inside = self
+                .slots
+                .iter()
+                .filter(move |seen| (begin..begin.plus(CHOICE)).contains(&seen.at));
+            inside
+                .filter(|seen| seen.slot.is_vacant())
+                .copied()
+                .collect::<Vec<_>>()
         });
         let [one, other] = choices;
         let chosen = if one.len() >= other.len() { one } else { other };
@@ -121,14 +146,22 @@ pub fn image(segments: Segments, label: Label, content: &[(Hash, Slot)]) -> Opti
     bytes[..8].copy_from_slice(&label.word().to_le_bytes());
     let at = Address::new(0, 0);
     for (hash, slot) in content.iter().filter(|(hash, _)| label.covers(hash)) {
-        let offsets = segments.choices(hash).into_iter().flat_map(|begin| (0..SLOTS as u32).map(move |n| begin + 8 * n));
+        let offsets = segments
+            .choices(hash)
+            .into_iter()
+            .flat_map(|begin| (0..SLOTS as u32).map(move |n| begin + 8 * n));
         let seen = |offset: u32| Seen {
             at: at.plus(offset),
             slot: Slot(word(&bytes[offset as usize..offset as usize + 8])),
         };
         let mut slots: Vec<Seen> = offsets.map(seen).collect();
         slots.sort_by_key(|seen| seen.at);
-        let candidates = Candidates { segment: Segment { at, label }, label: Some(label), part: None, slots };
+        let candidates = Candidates {
+            segment: Segment { at, label },
+            label: Some(label),
+            part: None,
+            slots,
+        };
         let place = candidates.vacant(segments, hash)?.at.offset() as usize;
         bytes[place..place + 8].copy_from_slice(&slot.unsealed().0.to_le_bytes());
     }
@@ -146,15 +179,25 @@ mod tests {
     const LABEL: Label = Label { depth: 0, prefix: 0 };
 
     fn look(segments: Segments, bytes: &[u8], hash: &Hash) -> Candidates {
-        let segment = Segment { at: Address::new(1, 4_096), label: LABEL };
-        let region = Region { nodes: vec![NodeId(1)], key: Key(1), access: Access::Open };
+        let segment = Segment {
+            at: Address::new(1, 4_096),
+            label: LABEL,
+        };
+        let region = Region {
+            nodes: vec![NodeId(1)],
+            key: Key(1),
+            access: Access::Open,
+        };
         let read = |request: crate::verbs::Request| {
-            let Verb::Read(len) = request.verb else { panic!("only reads") };
+            let Verb::Read(len) = request.verb else {
+                panic!("only reads")
+            };
             let from = (request.at.offset() - 4_096) as usize;
             Completion::Read(bytes[from..from + len as usize].to_vec())
         };
-        let completions: Vec<Completion> =
-            requests(segments, segment, hash, NodeId(1), &region).map(read).into();
+        let completions: Vec<Completion> = requests(segments, segment, hash, NodeId(1), &region)
+            .map(read)
+            .into();
         Candidates::of(segments, segment, hash, &completions).unwrap()
     }
 
@@ -171,13 +214,20 @@ mod tests {
             for (hash, slot) in &content {
                 let seen = look(segments, &bytes, hash);
                 assert!(seen.is_there() && !seen.is_sealed());
-                let alike = seen.alike(hash.fingerprint).filter(|(seen, ..)| seen.slot == slot.unsealed());
+                let alike = seen
+                    .alike(hash.fingerprint)
+                    .filter(|(seen, ..)| seen.slot == slot.unsealed());
                 assert_eq!(alike.count(), 1);
             }
         }
         // 120 slots do not hold 121 keys, and nothing is lost without a word.
-        let all: Vec<_> = (0..121_u64).map(|key| (Hash::of(&key.to_le_bytes()), Slot::vacant(1))).collect();
-        let full: Vec<_> = all.iter().map(|(hash, _)| (*hash, Slot::object(Address::new(2, 0), 1, 64))).collect();
+        let all: Vec<_> = (0..121_u64)
+            .map(|key| (Hash::of(&key.to_le_bytes()), Slot::vacant(1)))
+            .collect();
+        let full: Vec<_> = all
+            .iter()
+            .map(|(hash, _)| (*hash, Slot::object(Address::new(2, 0), 1, 64)))
+            .collect();
         assert!(image(segments, LABEL, &full).is_none());
     }
 
@@ -194,7 +244,13 @@ mod tests {
         let at = (vacant.at.offset() - 4_096) as usize;
         bytes[at..at + 8].copy_from_slice(&Slot::UNUSED.sealed().0.to_le_bytes());
         let seen = look(segments, &bytes, &hash);
-        assert!(seen.is_sealed() && seen.slots.contains(&Seen { at: vacant.at, slot: Slot::UNUSED.sealed() }));
+        assert!(
+            seen.is_sealed()
+                && seen.slots.contains(&Seen {
+                    at: vacant.at,
+                    slot: Slot::UNUSED.sealed()
+                })
+        );
         bytes[0] ^= 1;
         assert!(!look(segments, &bytes, &hash).is_there());
     }

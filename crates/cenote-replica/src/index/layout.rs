@@ -48,7 +48,11 @@ impl Hash {
 
     /// Of its two words.
     pub fn of_words([choices, prefix]: [u64; 2]) -> Self {
-        Self { prefix, choices, fingerprint: prefix as u8 }
+        Self {
+            prefix,
+            choices,
+            fingerprint: prefix as u8,
+        }
     }
 
     /// Its two words.
@@ -80,7 +84,10 @@ impl Label {
     /// The label of a word; `None` if it is none.
     pub fn of(word: u64) -> Option<Self> {
         let depth = (word >> DEPTH_MAX & 0x3f) as u32;
-        let label = Self { depth, prefix: word & ((1 << DEPTH_MAX) - 1) };
+        let label = Self {
+            depth,
+            prefix: word & ((1 << DEPTH_MAX) - 1),
+        };
         let is_label = depth <= DEPTH_MAX && label.prefix >> depth == 0 && label.word() == word;
         is_label.then_some(label)
     }
@@ -92,7 +99,10 @@ impl Label {
 
     /// The labels of its two parts; `None` if it has the deepest.
     pub fn parts(&self) -> Option<[Label; 2]> {
-        let part = |bit| Label { depth: self.depth + 1, prefix: self.prefix << 1 | bit };
+        let part = |bit| Label {
+            depth: self.depth + 1,
+            prefix: self.prefix << 1 | bit,
+        };
         (self.depth < DEPTH_MAX).then(|| [part(0), part(1)])
     }
 }
@@ -152,7 +162,9 @@ pub fn successor_word(part: Address) -> u64 {
 
 /// The part that a successor word names; `None` if it names none.
 pub fn successor(word: u64) -> Option<Address> {
-    (word >> 63 == 1).then(|| Address::from_bits(word & !(1 << 63))).flatten()
+    (word >> 63 == 1)
+        .then(|| Address::from_bits(word & !(1 << 63)))
+        .flatten()
 }
 
 #[cfg(test)]
@@ -190,7 +202,11 @@ mod tests {
             assert_eq!(Label::of(label.word()), Some(label));
             let Some(parts) = label.parts() else { break };
             assert_ne!(parts[0].covers(&hash), parts[1].covers(&hash));
-            label = if parts[0].covers(&hash) { parts[0] } else { parts[1] };
+            label = if parts[0].covers(&hash) {
+                parts[0]
+            } else {
+                parts[1]
+            };
         }
         assert_eq!(label.depth, DEPTH_MAX);
         for word in [0, 1, 1 << 62 | 1, u64::MAX] {

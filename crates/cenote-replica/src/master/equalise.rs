@@ -92,18 +92,25 @@ impl<V: Verbs> Equalise<'_, V> {
             let segment = self.segment(&change.hash).await?;
             if self.closed.contains(&segment.at.region()) {
                 for at in self.layout.segments.choices(&change.hash) {
-                    report.words += self.equal(segment.at.plus(at), crate::index::layout::SLOTS as u32).await?;
+                    report.words += self
+                        .equal(segment.at.plus(at), crate::index::layout::SLOTS as u32)
+                        .await?;
                 }
             }
             seen.insert(change.identity, segment);
         }
         for change in &going {
-            let Some(segment) = seen.get(&change.identity).filter(|segment| self.closed.contains(&segment.at.region()))
+            let Some(segment) = seen
+                .get(&change.identity)
+                .filter(|segment| self.closed.contains(&segment.at.region()))
             else {
                 continue;
             };
             let slots = self.candidates(*segment, &change.hash).await?;
-            let mine = slots.iter().find(|seen| seen.slot.unsealed() == change.wants()).copied();
+            let mine = slots
+                .iter()
+                .find(|seen| seen.slot.unsealed() == change.wants())
+                .copied();
             if let Some(mine) = mine
                 && self.has_twin(change, mine, &slots).await?
             {
@@ -174,13 +181,18 @@ impl<V: Verbs> Equalise<'_, V> {
 
     /// Where the directory's entry for a hash is.
     fn entry(&self, hash: &Hash) -> Address {
-        self.layout.directory.plus(8 * hash.prefix(self.layout.depth) as u32)
+        self.layout
+            .directory
+            .plus(8 * hash.prefix(self.layout.depth) as u32)
     }
 
     /// The segment of a key.
     async fn segment(&self, hash: &Hash) -> Step<Segment> {
         let at = self.entry(hash);
-        let damaged = |at: Address| Error::Damaged { what: "the directory, which leads nowhere", at: at.bits() };
+        let damaged = |at: Address| Error::Damaged {
+            what: "the directory, which leads nowhere",
+            at: at.bits(),
+        };
         let word = self.words(at, 1).await?[0];
         let mut segment = segment_of(word, hash).ok_or_else(|| damaged(at))?;
         loop {
@@ -193,8 +205,14 @@ impl<V: Verbs> Equalise<'_, V> {
             let labels = segment.label.parts().ok_or_else(|| damaged(segment.at))?;
             let sibling = Address::from_bits(sibling).ok_or_else(|| damaged(part))?;
             segment = match labels[0].covers(hash) {
-                true => Segment { at: part, label: labels[0] },
-                false => Segment { at: sibling, label: labels[1] },
+                true => Segment {
+                    at: part,
+                    label: labels[0],
+                },
+                false => Segment {
+                    at: sibling,
+                    label: labels[1],
+                },
             };
         }
     }
@@ -221,7 +239,12 @@ impl<V: Verbs> Equalise<'_, V> {
             return Ok(0);
         }
         let home = region(self.view, at.region())?;
-        let read = |node| Request { node, key: home.key, at, verb: Verb::Read(8 * count) };
+        let read = |node| Request {
+            node,
+            key: home.key,
+            at,
+            verb: Verb::Read(8 * count),
+        };
         let batch: Vec<Request> = home.nodes.iter().copied().map(read).collect();
         let completions = self.verbs.post(batch.clone()).await;
         let mut copies = Vec::new();
@@ -235,7 +258,11 @@ impl<V: Verbs> Equalise<'_, V> {
             let is_tentative = Slot(first).content() == Content::Tentative;
             if is_tentative || copies.iter().any(|copy| copy[n] != first) {
                 differing += 1;
-                let value = if is_tentative { Slot::vacant((self.nonce)()).0 } else { first };
+                let value = if is_tentative {
+                    Slot::vacant((self.nonce)()).0
+                } else {
+                    first
+                };
                 self.write_word(at.plus(8 * n as u32), value).await?;
             }
         }
@@ -246,7 +273,12 @@ impl<V: Verbs> Equalise<'_, V> {
     async fn whole_segment(&self, at: Address) -> Step<usize> {
         let label = crate::index::layout::Label::of(self.words(at, 1).await?[0]);
         let mut differing = self.equal(at.plus(SUCCESSOR_AT), 1).await?;
-        differing += self.equal(at.plus(self.layout.segments.slot_at(0)), self.layout.segments.slots()).await?;
+        differing += self
+            .equal(
+                at.plus(self.layout.segments.slot_at(0)),
+                self.layout.segments.slots(),
+            )
+            .await?;
         if let Some(label) = label
             && let Some(bits) = self.layout.depth.checked_sub(label.depth)
         {
@@ -264,7 +296,9 @@ impl<V: Verbs> Equalise<'_, V> {
 
     /// Whether another slot has the key of a change that had no slot before, and came first.
     async fn has_twin(&self, change: &Going, mine: Seen, slots: &[Seen]) -> Step<bool> {
-        if change.kind == Kind::Remove || matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. })) {
+        if change.kind == Kind::Remove
+            || matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. }))
+        {
             return Ok(false);
         }
         for seen in slots.iter().filter(|seen| seen.at != mine.at) {
@@ -310,9 +344,15 @@ fn outcome(change: &Going, slots: &[Seen]) -> Outcome {
         // Who changes a slot that had been vacant says so before.
         _ => false,
     };
-    if is_shown { Outcome::Decided } else { Outcome::Undone }
+    if is_shown {
+        Outcome::Decided
+    } else {
+        Outcome::Undone
+    }
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    bytes.chunks_exact(8).map(|bytes| bytes.try_into().map_or(0, u64::from_le_bytes))
+    bytes
+        .chunks_exact(8)
+        .map(|bytes| bytes.try_into().map_or(0, u64::from_le_bytes))
 }

@@ -80,7 +80,11 @@ impl Heap {
 
     /// Keeps an object that was taken out of the index, until nobody can have its address any more.
     pub fn retire(&mut self, at: Address, identity: Identity, eras: Eras) {
-        self.retired.push_back(Retired { at, identity, era: eras.now });
+        self.retired.push_back(Retired {
+            at,
+            identity,
+            era: eras.now,
+        });
     }
 
     /// Those of the retired that are free by now.

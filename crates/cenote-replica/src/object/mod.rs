@@ -19,4 +19,4 @@ mod outcome;
 mod record;
 
 pub use outcome::{OUTCOME_AT, OUTCOME_BYTES, Outcome};
-pub use record::{Identity, Kind, Record, KEY_MAX, VALUE_MAX, bytes_of};
+pub use record::{Identity, KEY_MAX, Kind, Record, VALUE_MAX, bytes_of};

@@ -59,9 +59,11 @@ impl Outcome {
 
 fn checksum(outcome: Outcome, identity: Identity) -> u32 {
     let (kind, value, former) = outcome.parts();
-    [u64::from(kind), value, former].iter().fold(crc32c::crc32c(&identity.0.to_le_bytes()), |sum, word| {
-        crc32c::crc32c_append(sum, &word.to_le_bytes())
-    })
+    [u64::from(kind), value, former]
+        .iter()
+        .fold(crc32c::crc32c(&identity.0.to_le_bytes()), |sum, word| {
+            crc32c::crc32c_append(sum, &word.to_le_bytes())
+        })
 }
 
 #[cfg(test)]
@@ -72,10 +74,20 @@ mod tests {
     #[test]
     fn outcomes_come_back_and_halves_are_none() {
         let identity = Identity::new(1, 2).unwrap();
-        let record = Record { identity, kind: Kind::Put, key: b"key", value: b"value" };
+        let record = Record {
+            identity,
+            kind: Kind::Put,
+            key: b"key",
+            value: b"value",
+        };
         let bare = record.encode().unwrap();
         assert_eq!(Outcome::decode(&bare, identity), None);
-        for outcome in [Outcome::Won { old: 0, former: 0 }, Outcome::Won { old: 77, former: 5 }, Outcome::Decided, Outcome::Undone] {
+        for outcome in [
+            Outcome::Won { old: 0, former: 0 },
+            Outcome::Won { old: 77, former: 5 },
+            Outcome::Decided,
+            Outcome::Undone,
+        ] {
             let mut object = bare.clone();
             let at = OUTCOME_AT as usize;
             object[at..at + OUTCOME_BYTES].copy_from_slice(&outcome.encode(identity));

@@ -59,7 +59,9 @@ impl Kind {
     }
 
     fn of(code: u8) -> Option<Self> {
-        [Kind::Put, Kind::Insert, Kind::Update, Kind::Remove].into_iter().find(|kind| kind.code() == code)
+        [Kind::Put, Kind::Insert, Kind::Update, Kind::Remove]
+            .into_iter()
+            .find(|kind| kind.code() == code)
     }
 }
 
@@ -86,7 +88,8 @@ impl<'a> Record<'a> {
     /// Its bytes, with no outcome. `None` if key or value are too long.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; bytes_of(self.key.len(), self.value.len())? as usize];
-        let lengths = u64::from(self.kind.code()) << 56 | (self.value.len() as u64) << 16 | self.key.len() as u64;
+        let lengths =
+            u64::from(self.kind.code()) << 56 | (self.value.len() as u64) << 16 | self.key.len() as u64;
         bytes[..LENGTHS_AT].copy_from_slice(&self.identity.0.to_le_bytes());
         bytes[LENGTHS_AT..CHECKSUM_AT].copy_from_slice(&lengths.to_le_bytes());
         for (at, word) in HASH_AT.into_iter().zip(Hash::of(self.key).words()) {
@@ -143,10 +146,15 @@ pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Identity, Kind, KEY_MAX, Record, VALUE_MAX, bytes_of};
+    use super::{Identity, KEY_MAX, Kind, Record, VALUE_MAX, bytes_of};
 
     fn sample<'a>(key: &'a [u8], value: &'a [u8]) -> Record<'a> {
-        Record { identity: Identity::new(3, 77).unwrap(), kind: Kind::Put, key, value }
+        Record {
+            identity: Identity::new(3, 77).unwrap(),
+            kind: Kind::Put,
+            key,
+            value,
+        }
     }
 
     #[test]

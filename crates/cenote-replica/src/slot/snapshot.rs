@@ -37,11 +37,18 @@ pub struct Word<'a> {
 
 impl Word<'_> {
     fn interrupted(&self) -> Interrupted {
-        Interrupted { region: self.at.region() }
+        Interrupted {
+            region: self.at.region(),
+        }
     }
 
     fn request(&self, node: NodeId, verb: Verb) -> Request {
-        Request { node, key: self.region.key, at: self.at, verb }
+        Request {
+            node,
+            key: self.region.key,
+            at: self.at,
+            verb,
+        }
     }
 
     fn primary(&self) -> Result<NodeId, Interrupted> {
@@ -83,7 +90,12 @@ pub async fn read(verbs: &impl Verbs, word: Word<'_>) -> Result<u64, Interrupted
 /// Nobody else may ever write `new` to this word, except who wants the very same, and then both win.
 ///
 /// Cost: one round trip; two more if writers are in each other's way.
-pub async fn swap_backups(verbs: &impl Verbs, word: Word<'_>, old: u64, new: u64) -> Result<Verdict, Interrupted> {
+pub async fn swap_backups(
+    verbs: &impl Verbs,
+    word: Word<'_>,
+    old: u64,
+    new: u64,
+) -> Result<Verdict, Interrupted> {
     if word.region.access == Access::Closed {
         return Err(word.interrupted());
     }
@@ -116,12 +128,21 @@ pub async fn swap_backups(verbs: &impl Verbs, word: Word<'_>, old: u64, new: u64
 /// Ends the round of who has won: puts `new` in the place of `old` at the primary. Without backups this decides who has won.
 ///
 /// Cost: one round trip.
-pub async fn swap_primary(verbs: &impl Verbs, word: Word<'_>, old: u64, new: u64) -> Result<Verdict, Interrupted> {
+pub async fn swap_primary(
+    verbs: &impl Verbs,
+    word: Word<'_>,
+    old: u64,
+    new: u64,
+) -> Result<Verdict, Interrupted> {
     let swap = word.swap(word.primary()?, old, new);
     let completions = verbs.post(vec![swap]).await;
     let was = word.was(completions.first().unwrap_or(&Completion::Unknown))?;
     // Who seals what another seals finds it sealed.
-    Ok(if was == old || was == new { Verdict::Won } else { Verdict::Lost })
+    Ok(if was == old || was == new {
+        Verdict::Won
+    } else {
+        Verdict::Lost
+    })
 }
 
 /// Waits until the round that began with `old` is over. Returns what the word is then.

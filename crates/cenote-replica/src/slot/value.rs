@@ -135,9 +135,19 @@ mod tests {
     #[test]
     fn objects_come_back() {
         let at = Address::new(16_383, u32::MAX - 63);
-        for (bytes, len) in [(1, Some(64)), (64, Some(64)), (65, Some(128)), (65_408, Some(65_408)), (65_409, None)] {
+        for (bytes, len) in [
+            (1, Some(64)),
+            (64, Some(64)),
+            (65, Some(128)),
+            (65_408, Some(65_408)),
+            (65_409, None),
+        ] {
             let slot = Slot::object(at, 0xa5, bytes);
-            let content = Content::Object { at, fingerprint: 0xa5, len };
+            let content = Content::Object {
+                at,
+                fingerprint: 0xa5,
+                len,
+            };
             assert_eq!(slot.content(), content);
             assert_eq!(slot.sealed().content(), content);
             assert!(slot.sealed().is_sealed() && !slot.is_sealed());
@@ -149,7 +159,12 @@ mod tests {
 
     #[test]
     fn vacant_slots_differ_and_hold_nothing() {
-        let slots = [Slot::UNUSED, Slot::vacant(0), Slot::vacant(1), Slot::vacant((1 << 58) - 1)];
+        let slots = [
+            Slot::UNUSED,
+            Slot::vacant(0),
+            Slot::vacant(1),
+            Slot::vacant((1 << 58) - 1),
+        ];
         for (n, slot) in slots.into_iter().enumerate() {
             assert!(slot.is_vacant() && slot.sealed().is_vacant());
             assert!(slots[..n].iter().all(|earlier| *earlier != slot));

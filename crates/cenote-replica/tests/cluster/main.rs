@@ -7,8 +7,14 @@ mod run;
 use run::{Plan, run};
 
 fn seeds(plan: &Plan) {
-    let first = std::env::var("CENOTE_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let count = std::env::var("CENOTE_TEST_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(300);
+    let first = std::env::var("CENOTE_TEST_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1);
+    let count = std::env::var("CENOTE_TEST_SEEDS")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(300);
     println!("seeds: CENOTE_TEST_SEED={first} CENOTE_TEST_SEEDS={count}");
     for seed in first..first + count {
         if let Err(why) = run(plan, seed) {
@@ -24,35 +30,65 @@ fn clients_agree() {
 
 #[test]
 fn so_they_do_with_one_copy() {
-    seeds(&Plan { replicas: 1, ..Plan::default() });
+    seeds(&Plan {
+        replicas: 1,
+        ..Plan::default()
+    });
 }
 
 #[test]
 fn so_they_do_with_three_copies() {
-    seeds(&Plan { replicas: 3, nodes: 4, ..Plan::default() });
+    seeds(&Plan {
+        replicas: 3,
+        nodes: 4,
+        ..Plan::default()
+    });
 }
 
 #[test]
 fn clients_crash() {
-    seeds(&Plan { client_crashes: 2, ..Plan::default() });
+    seeds(&Plan {
+        client_crashes: 2,
+        ..Plan::default()
+    });
 }
 
 #[test]
 fn nodes_crash() {
-    seeds(&Plan { node_crashes: 1, ..Plan::default() });
+    seeds(&Plan {
+        node_crashes: 1,
+        ..Plan::default()
+    });
 }
 
 #[test]
 fn both_crash() {
-    seeds(&Plan { replicas: 3, nodes: 4, client_crashes: 2, node_crashes: 2, ..Plan::default() });
+    seeds(&Plan {
+        replicas: 3,
+        nodes: 4,
+        client_crashes: 2,
+        node_crashes: 2,
+        ..Plan::default()
+    });
 }
 
 #[test]
 fn clients_are_cut_off() {
-    seeds(&Plan { cuts: 3, client_crashes: 1, ..Plan::default() });
+    seeds(&Plan {
+        cuts: 3,
+        client_crashes: 1,
+        ..Plan::default()
+    });
 }
 
 #[test]
 fn segments_are_split() {
-    seeds(&Plan { keys: 60, operations: 25, groups: 2, client_crashes: 1, node_crashes: 1, ..Plan::default() });
+    seeds(&Plan {
+        keys: 60,
+        operations: 25,
+        groups: 2,
+        client_crashes: 1,
+        node_crashes: 1,
+        ..Plan::default()
+    });
 }

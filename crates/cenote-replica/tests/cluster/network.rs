@@ -110,11 +110,17 @@ impl World {
         let mut nodes: BTreeMap<NodeId, Node> = BTreeMap::new();
         for (number, region) in (0_u16..).zip(&view.regions) {
             for node in &region.nodes {
-                let node = nodes.entry(*node).or_insert(Node { is_up: true, regions: BTreeMap::new() });
-                node.regions.insert(number, (region.key, vec![0; region_bytes as usize]));
+                let node = nodes.entry(*node).or_insert(Node {
+                    is_up: true,
+                    regions: BTreeMap::new(),
+                });
+                node.regions
+                    .insert(number, (region.key, vec![0; region_bytes as usize]));
             }
         }
-        let next_block = (0..view.regions.len() as u16).map(|region| (region, first_block)).collect();
+        let next_block = (0..view.regions.len() as u16)
+            .map(|region| (region, first_block))
+            .collect();
         Rc::new(RefCell::new(Self {
             now: 0,
             order: 0,
@@ -177,7 +183,13 @@ impl World {
     }
 
     fn arrive(&mut self, arrival: Arrival) {
-        let Arrival { request, offset, len, post, place } = arrival;
+        let Arrival {
+            request,
+            offset,
+            len,
+            post,
+            place,
+        } = arrival;
         let Some(node) = self.nodes.get_mut(&request.node).filter(|node| node.is_up) else {
             // Nobody answers: the deadline ends it.
             return;
@@ -218,9 +230,8 @@ impl World {
             post.left[place] == 0
         };
         if is_whole {
-            let completion = completion.unwrap_or_else(|| {
-                Completion::Read(std::mem::take(&mut post.borrow_mut().gathered[place]))
-            });
+            let completion = completion
+                .unwrap_or_else(|| Completion::Read(std::mem::take(&mut post.borrow_mut().gathered[place])));
             let time = self.now + self.delay();
             self.at(time, Event::Complete(post, place, completion));
         }
@@ -243,7 +254,10 @@ impl World {
                 Verb::CompareSwap { .. } | Verb::FetchAdd(_) => 8,
             };
             let end = request.at.offset() as usize + bytes;
-            assert!(end <= self.region_bytes as usize, "a verb reaches beyond its region: {request:?}");
+            assert!(
+                end <= self.region_bytes as usize,
+                "a verb reaches beyond its region: {request:?}"
+            );
             let parts = bytes.div_ceil(LINE).max(1);
             post.borrow_mut().left[place] = parts;
             let is_cut = self.cut.contains(&(client, request.node));
@@ -255,7 +269,13 @@ impl World {
                     false => self.now + self.delay(),
                 };
                 let (offset, len) = (part * LINE, LINE.min(bytes - part * LINE));
-                let arrival = Arrival { request: request.clone(), offset, len, post: Rc::clone(&post), place };
+                let arrival = Arrival {
+                    request: request.clone(),
+                    offset,
+                    len,
+                    post: Rc::clone(&post),
+                    place,
+                };
                 self.at(time, Event::Arrive(arrival));
             }
         }
@@ -319,7 +339,11 @@ impl World {
     }
 
     pub fn allocate(&mut self, client: u32) -> Option<Address> {
-        let (region, offset) = self.next_block.iter().min_by_key(|(_, offset)| **offset).map(|(r, o)| (*r, *o))?;
+        let (region, offset) = self
+            .next_block
+            .iter()
+            .min_by_key(|(_, offset)| **offset)
+            .map(|(r, o)| (*r, *o))?;
         if offset + self.block_bytes > self.region_bytes {
             return None;
         }
@@ -349,7 +373,10 @@ impl Port {
         })
         .await;
         let mut post = post.borrow_mut();
-        post.completions.iter_mut().map(|completion| completion.take().unwrap_or(Completion::Unknown)).collect()
+        post.completions
+            .iter_mut()
+            .map(|completion| completion.take().unwrap_or(Completion::Unknown))
+            .collect()
     }
 }
 
@@ -387,7 +414,10 @@ impl Control for Port {
     }
 
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {
-        let is_closed = |view: &View| view.region(region).is_some_and(|region| region.access == Access::Closed);
+        let is_closed = |view: &View| {
+            view.region(region)
+                .is_some_and(|region| region.access == Access::Closed)
+        };
         let view = self.view();
         if view.number <= than && !is_closed(&view) {
             self.world.borrow_mut().complaints.insert(region);

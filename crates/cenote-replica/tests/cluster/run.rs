@@ -77,7 +77,10 @@ struct Task {
 
 impl Task {
     fn new(future: impl Future<Output = ()> + 'static) -> Self {
-        Self { future: Some(Box::pin(future)), flag: Arc::new(Flag(AtomicBool::new(true))) }
+        Self {
+            future: Some(Box::pin(future)),
+            flag: Arc::new(Flag(AtomicBool::new(true))),
+        }
     }
 
     fn poll(&mut self) {
@@ -118,18 +121,27 @@ fn layout(plan: &Plan) -> Layout {
 fn view(plan: &Plan) -> View {
     let node = |n: u32| NodeId(1 + n % plan.nodes);
     let region = |number: u16| Region {
-        nodes: (0..plan.replicas as u32).map(|copy| node(u32::from(number) + copy)).collect(),
+        nodes: (0..plan.replicas as u32)
+            .map(|copy| node(u32::from(number) + copy))
+            .collect(),
         key: Key(1),
         access: Access::Open,
     };
-    View { number: 1, regions: (0..plan.regions).map(region).collect() }
+    View {
+        number: 1,
+        regions: (0..plan.regions).map(region).collect(),
+    }
 }
 
 /// Where the first segment is, and the cells of a client.
 const ROOT: u32 = 2 * BLOCK;
 
 fn session(client: u32) -> Session {
-    Session { number: client, cells: Address::new(0, 3 * BLOCK + client * 64), count: CELLS }
+    Session {
+        number: client,
+        cells: Address::new(0, 3 * BLOCK + client * 64),
+        count: CELLS,
+    }
 }
 
 /// Writes an empty map.
@@ -138,7 +150,13 @@ fn format(world: &Shared, plan: &Plan) {
     let label = Label { depth: 0, prefix: 0 };
     let layout = layout(plan);
     let segment = image(layout.segments, label, &[]).unwrap();
-    let entry = 1_u64 << 63 | Segment { at: Address::new(0, ROOT), label }.at.bits();
+    let entry = 1_u64 << 63
+        | Segment {
+            at: Address::new(0, ROOT),
+            label,
+        }
+        .at
+        .bits();
     for node in world.view.regions[0].nodes.clone() {
         let memory = world.memory_mut(node, 0).unwrap();
         memory[ROOT as usize..ROOT as usize + segment.len()].copy_from_slice(&segment);
@@ -154,7 +172,11 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
         let (what, key, value) = {
             let mut world = client.net().world.borrow_mut();
             let value = u64::from(number) << 32 | u64::from(world.random.random::<u32>() >> 1);
-            (world.random.random_range(0..10), world.random.random_range(0..plan.keys), value)
+            (
+                world.random.random_range(0..10),
+                world.random.random_range(0..plan.keys),
+                value,
+            )
         };
         let op = match what {
             0..3 => Op::Get { key },
@@ -165,7 +187,14 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
         let place = {
             let mut journal = journal.borrow_mut();
             let invoke = journal.tick();
-            let event = Event { process: number, op: op.clone(), result: None, invoke, returned: None, lost: None };
+            let event = Event {
+                process: number,
+                op: op.clone(),
+                result: None,
+                invoke,
+                returned: None,
+                lost: None,
+            };
             journal.events.push(event);
             journal.events.len() - 1
         };
@@ -182,7 +211,10 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
                 .insert(&bytes, &long(value))
                 .await
                 .map(|is_new| if is_new { Ret::Inserted } else { Ret::Present }),
-            _ => client.remove(&bytes).await.map(|was| if was { Ret::Removed } else { Ret::Missing }),
+            _ => client
+                .remove(&bytes)
+                .await
+                .map(|was| if was { Ret::Removed } else { Ret::Missing }),
         };
         let mut journal = journal.borrow_mut();
         match outcome {
@@ -191,11 +223,7 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
                 let event = &mut journal.events[place];
                 (event.result, event.returned) = (Some(result), Some(returned));
             }
-            Err(cenote_replica::client::Error::Ended(_)) => {
-                let lost = journal.tick();
-                journal.events[place].lost = Some(lost);
-                return;
-            }
+            Err(cenote_replica::client::Error::Ended(_)) => return,
             Err(error) => {
                 journal.problems.push(format!("client {number}: {error}"));
                 return;
@@ -239,7 +267,10 @@ impl Master {
                 world.set_view(view.clone());
                 view
             };
-            let port = Port { world: Rc::clone(&self.world), client: MASTER };
+            let port = Port {
+                world: Rc::clone(&self.world),
+                client: MASTER,
+            };
             let key = self.key;
             let nonce = || {
                 nonces.set(nonces.get() + 1);
@@ -298,7 +329,10 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
     let mut tasks = Vec::new();
     let mut clients = Vec::new();
     for number in 1..=plan.clients {
-        let port = Port { world: Rc::clone(&world), client: number };
+        let port = Port {
+            world: Rc::clone(&world),
+            client: number,
+        };
         let client = Rc::new(Client::new(port, layout(plan), session(number)));
         clients.push(Rc::clone(&client));
         tasks.push(Task::new(work(client, plan.clone(), Rc::clone(&journal), number)));
@@ -339,14 +373,23 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
     loop {
         steps += 1;
         if steps > STEPS_MAX {
-            let living: Vec<usize> = (1..).zip(&tasks).filter(|(_, task)| task.future.is_some()).map(|(n, _)| n).collect();
+            let living: Vec<usize> = (1..)
+                .zip(&tasks)
+                .filter(|(_, task)| task.future.is_some())
+                .map(|(n, _)| n)
+                .collect();
             let world = world.borrow();
             return Err(format!(
                 "it hangs at {} ns, view {}, complaints {:?}, clients {living:?} in {:?}, master working: {}",
                 world.now,
                 world.view.number,
                 world.complaints,
-                journal.borrow().events.iter().filter(|event| event.returned.is_none()).collect::<Vec<_>>(),
+                journal
+                    .borrow()
+                    .events
+                    .iter()
+                    .filter(|event| event.returned.is_none())
+                    .collect::<Vec<_>>(),
                 working.is_some(),
             ));
         }
@@ -356,15 +399,8 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
                 return true;
             }
             match *blow {
-                Blow::Client(client) => {
-                    tasks[client as usize - 1].future = None;
-                    let mut journal = journal.borrow_mut();
-                    let lost = journal.tick();
-                    let open = journal.events.iter_mut().filter(|event| event.process == client);
-                    for event in open.filter(|event| event.returned.is_none() && event.lost.is_none()) {
-                        event.lost = Some(lost);
-                    }
-                }
+                // What it was doing may still be completed, when its session is ended: such a call has no end.
+                Blow::Client(client) => tasks[client as usize - 1].future = None,
                 Blow::Node(node) => world.borrow_mut().crash(node),
                 Blow::Cut(client, node) => world.borrow_mut().cut(client, node, true),
             }
@@ -390,7 +426,8 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
         }
         if let Some(mut idle) = idle_master.take() {
             idle.add_lost();
-            idle.closing.extend(std::mem::take(&mut world.borrow_mut().complaints));
+            idle.closing
+                .extend(std::mem::take(&mut world.borrow_mut().complaints));
             for client in std::mem::take(&mut dead) {
                 world.borrow_mut().end_session(client);
                 idle.closing.extend(0..plan.regions);
@@ -446,7 +483,10 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
 
 /// As if all clients had sent a heartbeat.
 fn advance_era(world: &Shared, clients: &[Rc<Client<Port>>], tasks: &[Task]) {
-    let living = clients.iter().zip(tasks).filter(|(_, task)| task.future.is_some());
+    let living = clients
+        .iter()
+        .zip(tasks)
+        .filter(|(_, task)| task.future.is_some());
     let least = living.map(|(client, _)| client.oldest()).min();
     let mut world = world.borrow_mut();
     let least = least.unwrap_or(world.eras.now).min(world.eras.now);
