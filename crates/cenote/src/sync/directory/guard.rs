@@ -112,6 +112,12 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
         guarded(offset, len)
     }
 
+    /// All regions, in their order.
+    pub(crate) fn regions(&self) -> impl Iterator<Item = Guarded> + use<'l, M> {
+        let regions = &self.lock.regions;
+        regions.iter().map(|region| guarded(region.offset, region.len))
+    }
+
     /// A word of a region, which is counted from 0, at a multiple of 8 within it.
     pub fn word(&self, region: usize, at: u64) -> u64 {
         self.region(region).read_word(self.lock.worker.mem(), at)
