@@ -6,7 +6,6 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::process;
@@ -42,12 +41,13 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     if programs.is_empty() {
         return Err("cargo names no test program".into());
     }
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (left, failed) = (Mutex::new(programs.iter()), Mutex::new(Vec::new()));
+    let next = || left.lock().expect("no lane panics").next();
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {
-                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(program) = next() {
                     let begun = Instant::now();
                     let (outcome, printed) = run_one(program);
                     let seconds = begun.elapsed().as_secs_f64();

@@ -13,6 +13,7 @@
 //! - `takeover` measures for how long exchanges are held up when the server is killed. See [`mod@takeover`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
 //! - `directory-locks` measures locks that hand over what they cover. See [`mod@handover`].
+//! - `applications` measures a table and a store under locks. See [`mod@applications`].
 //! - `waiting` measures locks that many want at once. See [`mod@waiting`].
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
@@ -27,6 +28,7 @@
 
 mod all;
 mod alloc;
+mod applications;
 mod detection;
 mod exchange;
 mod handover;
@@ -84,6 +86,8 @@ enum Command {
     Locks(locks::Options),
     /// A lock and 4 KiB under it: taken again, and handed over between two processes, beside pthread's locks and copies.
     DirectoryLocks(handover::Options),
+    /// A hash table with a lock for each bucket under YCSB, and a store with one lock under TPC-C, over each kind of lock; `--kill`: with workers that are killed.
+    Applications(applications::Options),
     /// Locks that many want at once, beside robust pthread mutexes: throughput, longest waits, CPU of those who wait.
     Waiting(waiting::Options),
     /// A compare-exchange by the CPU and by a server, in line fetches.
@@ -110,6 +114,9 @@ enum Command {
     /// One of the processes of `directory-locks`.
     #[command(hide = true)]
     HandoverPart(handover::PartOptions),
+    /// One of the processes of `applications`.
+    #[command(hide = true)]
+    ApplicationPart(applications::PartOptions),
     #[command(hide = true)]
     WaitingPart(waiting::PartOptions),
     /// One of the processes of `exchange`.
@@ -139,6 +146,8 @@ fn main() -> ExitCode {
         Command::Locks(options) => locks::run(&options),
         Command::DirectoryLocks(options) => handover::run(&options),
         Command::HandoverPart(options) => handover::run_part(&options),
+        Command::Applications(options) => applications::run(&options),
+        Command::ApplicationPart(options) => applications::run_part(&options),
         Command::Waiting(options) => waiting::run(&options),
         Command::Exchange(options) => exchange::run(&options),
         Command::ExchangePart(options) => exchange::run_part(&options),

@@ -4,6 +4,46 @@ use crate::subjects::{Failure, check};
 use std::fs::OpenOptions;
 use std::path::Path;
 
+/// Makes a process-shared mutex.
+///
+/// # Safety
+///
+/// There is room for it, and nobody uses it yet.
+pub unsafe fn make_mutex(mutex: *mut libc::pthread_mutex_t, robust: bool) -> Result<(), Failure> {
+    // SAFETY: the attributes are initialised before they are used; the caller has promised the rest.
+    let failed = unsafe {
+        let mut how: libc::pthread_mutexattr_t = std::mem::zeroed();
+        let mut failed = libc::pthread_mutexattr_init(&mut how);
+        failed |= libc::pthread_mutexattr_setpshared(&mut how, libc::PTHREAD_PROCESS_SHARED);
+        if robust {
+            failed |= libc::pthread_mutexattr_setrobust(&mut how, libc::PTHREAD_MUTEX_ROBUST);
+        }
+        failed |= libc::pthread_mutex_init(mutex, &how);
+        failed
+    };
+    check(failed == 0, "the C library makes no process-shared mutex")
+}
+
+/// Makes a process-shared reader-writer lock.
+///
+/// # Safety
+///
+/// There is room for it, and nobody uses it yet.
+pub unsafe fn make_rwlock(lock: *mut libc::pthread_rwlock_t) -> Result<(), Failure> {
+    // SAFETY: the attributes are initialised before they are used; the caller has promised the rest.
+    let failed = unsafe {
+        let mut how: libc::pthread_rwlockattr_t = std::mem::zeroed();
+        let mut failed = libc::pthread_rwlockattr_init(&mut how);
+        failed |= libc::pthread_rwlockattr_setpshared(&mut how, libc::PTHREAD_PROCESS_SHARED);
+        failed |= libc::pthread_rwlock_init(lock, &how);
+        failed
+    };
+    check(
+        failed == 0,
+        "the C library makes no process-shared reader-writer lock",
+    )
+}
+
 /// A process-shared mutex, as one thread of one process has it.
 pub struct Pthread {
     /// Keeps the mutex mapped.
@@ -22,18 +62,8 @@ impl Pthread {
             .open(path)?;
         file.set_len(4096)?;
         let it = Self::open(path)?;
-        // SAFETY: the attributes are initialised before they are used, and the mutex has room and nobody uses it yet.
-        let done = unsafe {
-            let mut how: libc::pthread_mutexattr_t = std::mem::zeroed();
-            let mut failed = libc::pthread_mutexattr_init(&mut how);
-            failed |= libc::pthread_mutexattr_setpshared(&mut how, libc::PTHREAD_PROCESS_SHARED);
-            if robust {
-                failed |= libc::pthread_mutexattr_setrobust(&mut how, libc::PTHREAD_MUTEX_ROBUST);
-            }
-            failed |= libc::pthread_mutex_init(it.mutex, &how);
-            failed
-        };
-        check(done == 0, "the C library makes no process-shared mutex")
+        // SAFETY: the mutex has room and nobody uses it yet.
+        unsafe { make_mutex(it.mutex, robust) }
     }
 
     /// Maps the mutex of a file.
@@ -74,18 +104,8 @@ impl PthreadRw {
             .open(path)?;
         file.set_len(4096)?;
         let it = Self::open(path)?;
-        // SAFETY: the attributes are initialised before they are used, and the lock has room and nobody uses it yet.
-        let done = unsafe {
-            let mut how: libc::pthread_rwlockattr_t = std::mem::zeroed();
-            let mut failed = libc::pthread_rwlockattr_init(&mut how);
-            failed |= libc::pthread_rwlockattr_setpshared(&mut how, libc::PTHREAD_PROCESS_SHARED);
-            failed |= libc::pthread_rwlock_init(it.lock, &how);
-            failed
-        };
-        check(
-            done == 0,
-            "the C library makes no process-shared reader-writer lock",
-        )
+        // SAFETY: the lock has room and nobody uses it yet.
+        unsafe { make_rwlock(it.lock) }
     }
 
     /// Maps the lock of a file.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A child that takes longer than this is taken to hang.
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a test of this program as a child, by its name, with some variables set.
 pub fn start(test: &str, variables: &[(&str, &str)]) -> Child {

@@ -22,13 +22,13 @@ pub mod random;
 use std::path::Path;
 
 use cenote::memory::Mapped;
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(test)))]
 use cenote::memory::{Coherent, Delegated, Noncoherent};
 use cenote::{Options, Pool, Range, Reader, Result};
 
 /// Calls of all kinds, on all memories. Whatever they need of the library is compiled with this crate, once; programs of tests that have
 /// this crate use it, where each would compile it for itself. Only without optimisation do programs share what is generic.
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(test)))]
 pub static ALL_CALLS: &[fn(&Path) -> Result<()>] = &[
     fill::<Coherent>,
     fill::<Noncoherent>,

@@ -4,8 +4,12 @@
 #ifndef CENOTE_H
 #define CENOTE_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+
+// A directory lock of a pool: a reader-writer lock together with the regions of the pool that it covers.
+typedef struct cenote_dlock cenote_dlock;
 
 // A pool that the process has open.
 typedef struct cenote_pool cenote_pool;
@@ -162,6 +166,24 @@ int cenote_rwlock_timedrdlock(struct cenote_rwlock *lock,
 int cenote_rwlock_timedwrlock(struct cenote_rwlock *lock,
                               const struct timespec *at);
 
+// Takes the lock for reading, and waits until a moment of a clock at most: CLOCK_REALTIME or CLOCK_MONOTONIC.
+//
+// Errors: EINVAL if the clock is another one; else those of cenote_rwlock_timedrdlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one.
+int cenote_rwlock_clockrdlock(struct cenote_rwlock *lock,
+                              int clock,
+                              const struct timespec *at);
+
+// Takes the lock for writing, and waits until a moment of a clock at most: CLOCK_REALTIME or CLOCK_MONOTONIC.
+//
+// Errors: EINVAL if the clock is another one; else those of cenote_rwlock_timedwrlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one.
+int cenote_rwlock_clockwrlock(struct cenote_rwlock *lock,
+                              int clock,
+                              const struct timespec *at);
+
 // Releases one hold of this thread. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_rwlock_consistent, the next one is told
 // EOWNERDEAD as well, with the same note. Unlike a robust mutex of POSIX's the lock never becomes unusable.
 //
@@ -200,6 +222,176 @@ int cenote_rwlock_note(struct cenote_rwlock *lock,
 // Preconditions: The lock is null or open; there is room for the answer.
 int cenote_rwlock_former(struct cenote_rwlock *lock,
                          struct cenote_former *former);
+
+// Opens the directory lock of a name.
+//
+// Errors: ENOENT if there is none; EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if the pool has no place for another
+// thread; ESTALE in a child of the process that opened the pool; EIO if the pool is damaged. The lock is null then.
+//
+// Cost: that of cenote_rwlock_open.
+//
+// Preconditions: The pool is null or open; the name ends with a zero; there is room for a pointer.
+int cenote_dlock_open(const struct cenote_pool *pool,
+                      const char *name,
+                      struct cenote_dlock **lock);
+
+// Opens the directory lock of a name, and makes it if there is none: with so many regions of these sizes in bytes, each at a multiple of 64, all zeroes. Each call gives an object
+// of its own; a thread uses one of them.
+//
+// Errors: EINVAL if the lock exists and covers other regions, if there are more than 1,024 or they have more than 2^40 bytes together; ENOMEM if the pool has no room for them;
+// EAGAIN if it has none for another name; else those of cenote_dlock_open. The lock is null then.
+//
+// Cost: that of cenote_rwlock_open; if it is made, also that of writing its regions.
+//
+// Preconditions: The pool is null or open; the name ends with a zero; there are so many sizes; there is room for a pointer.
+int cenote_dlock_open_or_create(const struct cenote_pool *pool,
+                                const char *name,
+                                const uint64_t *sizes,
+                                size_t count,
+                                struct cenote_dlock **lock);
+
+// Closes a lock. It stays in the pool, under its name.
+//
+// Errors: EINVAL if it is null; EBUSY if this thread has it.
+//
+// Preconditions: It is null, or it was opened and not closed since, and no other thread has or uses it.
+int cenote_dlock_close(struct cenote_dlock *lock);
+
+// How many regions a lock covers.
+//
+// Errors: EINVAL if a pointer is null.
+//
+// Preconditions: The lock is null or open; there is room for the answer.
+int cenote_dlock_regions(const struct cenote_dlock *lock, size_t *count);
+
+// How many bytes a region has. Regions are counted from 0.
+//
+// Errors: EINVAL if a pointer is null, or there is no such region.
+//
+// Preconditions: The lock is null or open; there is room for the answer.
+int cenote_dlock_region_size(const struct cenote_dlock *lock, size_t region, uint64_t *size);
+
+// Takes the lock for reading, and hands out where its first `count` regions are. They are this thread's to read until it unlocks. `count` may be 0, and then `regions` null. Waits while a
+// living thread has the lock for writing. A thread that reads may ask again, and must unlock as often.
+//
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; the regions may be half changed. All readers are told until a writer has repaired them.
+//
+// Errors: EINVAL if the lock is null, has fewer regions, or `regions` is null; else those of cenote_rwlock_rdlock.
+//
+// Cost: that of cenote_rwlock_rdlock, and about 11 ns in which the thread is not to be cancelled.
+//
+// Preconditions: The lock is null or open; there is room for so many pointers.
+int cenote_dlock_rdlock(struct cenote_dlock *lock,
+                        const void **regions,
+                        size_t count);
+
+// Takes the lock for writing, and hands out where its first `count` regions are. They are this thread's to read and to change until it unlocks. `count` may be 0, and then `regions` null.
+// Waits while a living thread has the lock.
+//
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at cenote_dlock_former, repair the regions, and call
+// cenote_dlock_consistent; or unlock, and the next is told the same.
+//
+// Errors: those of cenote_dlock_rdlock, and EDEADLK if this thread has it.
+//
+// Cost: that of cenote_rwlock_wrlock, and about 11 ns in which the thread is not to be cancelled.
+//
+// Preconditions: The lock is null or open; there is room for so many pointers.
+int cenote_dlock_wrlock(struct cenote_dlock *lock,
+                        void **regions,
+                        size_t count);
+
+// cenote_dlock_rdlock if no living thread has it for writing.
+//
+// Errors: EBUSY if one has, also this one; else those of cenote_dlock_rdlock.
+//
+// Preconditions: The lock is null or open; there is room for so many pointers.
+int cenote_dlock_tryrdlock(struct cenote_dlock *lock, const void **regions, size_t count);
+
+// cenote_dlock_wrlock if no living thread has it.
+//
+// Errors: EBUSY if one has, also this one; else those of cenote_dlock_wrlock.
+//
+// Preconditions: The lock is null or open; there is room for so many pointers.
+int cenote_dlock_trywrlock(struct cenote_dlock *lock, void **regions, size_t count);
+
+// cenote_dlock_rdlock that waits until a moment of CLOCK_REALTIME at most.
+//
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_dlock_rdlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one; there is room for so many pointers.
+int cenote_dlock_timedrdlock(struct cenote_dlock *lock,
+                             const struct timespec *at,
+                             const void **regions,
+                             size_t count);
+
+// cenote_dlock_wrlock that waits until a moment of CLOCK_REALTIME at most.
+//
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_dlock_wrlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one; there is room for so many pointers.
+int cenote_dlock_timedwrlock(struct cenote_dlock *lock,
+                             const struct timespec *at,
+                             void **regions,
+                             size_t count);
+
+// cenote_dlock_rdlock that waits until a moment of a clock at most: CLOCK_REALTIME or CLOCK_MONOTONIC.
+//
+// Errors: EINVAL if the clock is another one; else those of cenote_dlock_timedrdlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one; there is room for so many pointers.
+int cenote_dlock_clockrdlock(struct cenote_dlock *lock,
+                             int clock,
+                             const struct timespec *at,
+                             const void **regions,
+                             size_t count);
+
+// cenote_dlock_wrlock that waits until a moment of a clock at most: CLOCK_REALTIME or CLOCK_MONOTONIC.
+//
+// Errors: EINVAL if the clock is another one; else those of cenote_dlock_timedwrlock.
+//
+// Preconditions: The lock is null or open; the moment is null or one; there is room for so many pointers.
+int cenote_dlock_clockwrlock(struct cenote_dlock *lock,
+                             int clock,
+                             const struct timespec *at,
+                             void **regions,
+                             size_t count);
+
+// Releases one hold of this thread, whose pointers to the regions are void then. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_dlock_consistent, the next one
+// is told EOWNERDEAD as well, with the same note. A thread that ends with the lock for writing leaves it as a death does.
+//
+// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+//
+// Cost: that of cenote_rwlock_unlock.
+//
+// Preconditions: It is null or open.
+int cenote_dlock_unlock(struct cenote_dlock *lock);
+
+// Says that the regions are whole again. For a writer that was told EOWNERDEAD.
+//
+// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread does not have it; ESTALE in a child of the
+// process that opened the pool.
+//
+// Preconditions: It is null or open.
+int cenote_dlock_consistent(struct cenote_dlock *lock);
+
+// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the note. 0 when the lock is unlocked.
+//
+// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+//
+// Cost: a store; a second one in the unlock.
+//
+// Preconditions: It is null or open.
+int cenote_dlock_note(struct cenote_dlock *lock,
+                      uint64_t note);
+
+// Who died with the lock before this thread got it. For a thread that was told EOWNERDEAD, as long as it has the lock.
+//
+// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a child of the process that
+// opened the pool.
+//
+// Preconditions: The lock is null or open; there is room for the answer.
+int cenote_dlock_former(struct cenote_dlock *lock,
+                        struct cenote_former *former);
 
 #ifdef __cplusplus
 }  // extern "C"

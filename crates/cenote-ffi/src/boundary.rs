@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cenote_holds::Refusal;
+use cenote_holds::{Refusal, uncancelled};
 
 /// Bytes of the text, with the zero at its end.
 const TEXT_MAX: usize = 1024;
@@ -49,6 +49,11 @@ pub(crate) fn run(call: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
     }
 }
 
+/// The same for calls that open and close things.
+pub(crate) fn run_slowly(call: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
+    uncancelled(|| run(call))
+}
+
 /// A text of C's.
 ///
 /// # Safety
@@ -67,12 +72,12 @@ pub(crate) unsafe fn text<'t>(text: *const c_char) -> Result<&'t CStr, Refusal> 
 /// # Safety
 ///
 /// It is null, or it is such a value and stays as it is during the call.
-pub(crate) unsafe fn given<'g, T>(given: *const T) -> Option<&'g T> {
+pub(crate) unsafe fn given<'g, T>(given: *const T) -> Result<Option<&'g T>, Refusal> {
     if !given.is_aligned() {
-        return None;
+        return Err(Refusal::Invalid("a pointer is not aligned"));
     }
     // SAFETY: as the caller says.
-    unsafe { given.as_ref() }
+    Ok(unsafe { given.as_ref() })
 }
 
 /// Writes a result to where C wants it.

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use cenote::{Options, Pool};
 use cenote_holds::{OpenPool, Refusal};
 
-use crate::boundary::{given, put, run, text};
+use crate::boundary::{given, put, run_slowly, text};
 use crate::object::{Kind, give, take_back};
 
 /// A pool that the process has open.
@@ -75,11 +75,11 @@ unsafe fn opened(
     pool: *mut *mut CenotePool,
     open: fn(&Path, &Options) -> cenote::Result<Pool>,
 ) -> c_int {
-    run(|| {
+    run_slowly(|| {
         // SAFETY: as the caller says, for all three pointers.
         let (path, options) = unsafe {
             put(pool, std::ptr::null_mut())?;
-            (text(path)?, options(given(given_options)))
+            (text(path)?, options(given(given_options)?))
         };
         let opened = open(Path::new(OsStr::from_bytes(path.to_bytes())), &options)?;
         let object = CenotePool {
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn cenote_pool_open_or_create(
 /// It is null, or it was opened and not closed since, and no other thread uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_pool_close(pool: *mut CenotePool) -> c_int {
-    run(|| {
+    run_slowly(|| {
         // SAFETY: as the caller says.
         drop(unsafe { take_back(pool) }?);
         Ok::<_, Refusal>(0)

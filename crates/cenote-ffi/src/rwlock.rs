@@ -2,22 +2,20 @@
 #![allow(clippy::disallowed_types)] // words of the process, not of a pool
 
 use std::ffi::{c_char, c_int};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use cenote::Acquired;
-use cenote_holds::{Access, Deadline, Lock, Refusal, Wait, Which, with};
+use cenote_holds::{Access, Refusal, Wait, Which};
 use libc::timespec;
 
-use crate::boundary::{given, put, run, text};
-use crate::object::{Kind, give, look, take_back};
+use crate::boundary::{run, run_slowly};
+use crate::held::{self, Lockable, Open, until};
+use crate::object::Kind;
 use crate::pool::CenotePool;
 
 /// A reader-writer lock of a pool.
 pub struct CenoteRwlock {
     magic: AtomicU64,
-    number: u64,
-    lock: Arc<Lock>,
+    open: Open,
 }
 
 impl Kind for CenoteRwlock {
@@ -26,6 +24,12 @@ impl Kind for CenoteRwlock {
 
     fn magic(&self) -> &AtomicU64 {
         &self.magic
+    }
+}
+
+impl Lockable for CenoteRwlock {
+    fn open(&self) -> &Open {
+        &self.open
     }
 }
 
@@ -40,9 +44,6 @@ pub struct CenoteFormer {
     /// Which thread of that number it was.
     pub generation: u32,
 }
-
-/// The number of the next lock that is opened.
-static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Opens the reader-writer lock of a name, and makes it if there is none. Each call gives an object of its own; a thread uses one of
 /// them: by another one it may wait for itself.
@@ -61,24 +62,13 @@ pub unsafe extern "C" fn cenote_rwlock_open(
     name: *const c_char,
     lock: *mut *mut CenoteRwlock,
 ) -> c_int {
-    run(|| {
-        // SAFETY: as the caller says, for all three pointers.
-        let (pool, name) = unsafe {
-            put(lock, std::ptr::null_mut())?;
-            (look(pool)?, text(name)?)
-        };
-        let name = name
-            .to_str()
-            .map_err(|_| Refusal::Invalid("the name is not UTF-8"))?;
-        let object = CenoteRwlock {
+    // SAFETY: as the caller says, for all three pointers.
+    run_slowly(|| unsafe {
+        let which = || Ok(Which::Named(held::name(name)?.to_owned()));
+        held::open(pool, which, lock, |open, _| CenoteRwlock {
             magic: AtomicU64::new(0),
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            lock: Arc::new(Lock::new(pool.pool.clone(), Which::Named(name.to_owned()))),
-        };
-        with(|thread| thread.open(object.number, || object.lock.clone()))?;
-        // SAFETY: as before.
-        unsafe { put(lock, give(object)) }?;
-        Ok(0)
+            open,
+        })
     })
 }
 
@@ -91,44 +81,23 @@ pub unsafe extern "C" fn cenote_rwlock_open(
 /// It is null, or it was opened and not closed since, and no other thread has or uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_close(lock: *mut CenoteRwlock) -> c_int {
-    run(|| {
-        // SAFETY: as the caller says.
-        let open = unsafe { look(lock) }?;
-        let is_held = with(|thread| Ok(thread.holds(open.number)))?;
-        if is_held && !open.lock.pool().is_forked() {
-            return Err(Refusal::Busy);
-        }
-        // SAFETY: as the caller says.
-        let open = unsafe { take_back(lock) }?;
-        open.lock.close();
-        Ok(0)
-    })
+    // SAFETY: as the caller says.
+    run_slowly(|| unsafe { held::close(lock) })
 }
 
 /// Takes a lock: 0, or `EOWNERDEAD`, with which it is taken, too.
 ///
 /// # Safety
 ///
-/// That of the functions below.
-unsafe fn acquire(lock: *const CenoteRwlock, access: Access, wait: Wait) -> Result<c_int, Refusal> {
+/// It is null or open.
+#[inline]
+unsafe fn acquire(
+    lock: *const CenoteRwlock,
+    access: Access,
+    wait: impl FnOnce() -> Result<Wait, Refusal>,
+) -> Result<c_int, Refusal> {
     // SAFETY: as the caller says.
-    let open = unsafe { look(lock) }?;
-    let acquired = with(|thread| thread.acquire(open.number, || open.lock.clone(), access, wait))?;
-    Ok(match acquired {
-        Acquired::Clean => 0,
-        Acquired::Recovered { .. } => libc::EOWNERDEAD,
-    })
-}
-
-/// The moment that C means, by the clock of POSIX's timed calls.
-///
-/// # Safety
-///
-/// It is null or such a moment.
-unsafe fn until(at: *const timespec) -> Result<Wait, Refusal> {
-    // SAFETY: as the caller says.
-    let at = unsafe { given(at) }.ok_or(Refusal::Invalid("the moment is null"))?;
-    Ok(Wait::Until(Deadline::new(libc::CLOCK_REALTIME, at)?))
+    unsafe { held::acquire(lock, access, |_| wait(), |_, _, _| Ok(())) }
 }
 
 /// Takes the lock for reading. Waits while a living thread has it for writing. A thread that reads may ask again, and must unlock as often.
@@ -147,7 +116,7 @@ unsafe fn until(at: *const timespec) -> Result<Wait, Refusal> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_rdlock(lock: *mut CenoteRwlock) -> c_int {
     // SAFETY: as the caller says.
-    run(|| unsafe { acquire(lock, Access::Read, Wait::Forever) })
+    run(|| unsafe { acquire(lock, Access::Read, || Ok(Wait::Forever)) })
 }
 
 /// Takes the lock for writing. Waits while a living thread has it.
@@ -165,7 +134,7 @@ pub unsafe extern "C" fn cenote_rwlock_rdlock(lock: *mut CenoteRwlock) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_wrlock(lock: *mut CenoteRwlock) -> c_int {
     // SAFETY: as the caller says.
-    run(|| unsafe { acquire(lock, Access::Write, Wait::Forever) })
+    run(|| unsafe { acquire(lock, Access::Write, || Ok(Wait::Forever)) })
 }
 
 /// Takes the lock for reading if no living thread has it for writing.
@@ -178,7 +147,7 @@ pub unsafe extern "C" fn cenote_rwlock_wrlock(lock: *mut CenoteRwlock) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_tryrdlock(lock: *mut CenoteRwlock) -> c_int {
     // SAFETY: as the caller says.
-    run(|| unsafe { acquire(lock, Access::Read, Wait::No) })
+    run(|| unsafe { acquire(lock, Access::Read, || Ok(Wait::No)) })
 }
 
 /// Takes the lock for writing if no living thread has it.
@@ -191,7 +160,7 @@ pub unsafe extern "C" fn cenote_rwlock_tryrdlock(lock: *mut CenoteRwlock) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_trywrlock(lock: *mut CenoteRwlock) -> c_int {
     // SAFETY: as the caller says.
-    run(|| unsafe { acquire(lock, Access::Write, Wait::No) })
+    run(|| unsafe { acquire(lock, Access::Write, || Ok(Wait::No)) })
 }
 
 /// Takes the lock for reading, and waits until a moment of CLOCK_REALTIME at most.
@@ -204,7 +173,7 @@ pub unsafe extern "C" fn cenote_rwlock_trywrlock(lock: *mut CenoteRwlock) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_timedrdlock(lock: *mut CenoteRwlock, at: *const timespec) -> c_int {
     // SAFETY: as the caller says.
-    run(|| unsafe { acquire(lock, Access::Read, until(at)?) })
+    run(|| unsafe { acquire(lock, Access::Read, || until(libc::CLOCK_REALTIME, at)) })
 }
 
 /// Takes the lock for writing, and waits until a moment of CLOCK_REALTIME at most.
@@ -217,7 +186,41 @@ pub unsafe extern "C" fn cenote_rwlock_timedrdlock(lock: *mut CenoteRwlock, at: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_timedwrlock(lock: *mut CenoteRwlock, at: *const timespec) -> c_int {
     // SAFETY: as the caller says.
-    run(|| unsafe { acquire(lock, Access::Write, until(at)?) })
+    run(|| unsafe { acquire(lock, Access::Write, || until(libc::CLOCK_REALTIME, at)) })
+}
+
+/// Takes the lock for reading, and waits until a moment of a clock at most: CLOCK_REALTIME or CLOCK_MONOTONIC.
+///
+/// Errors: EINVAL if the clock is another one; else those of cenote_rwlock_timedrdlock.
+///
+/// # Safety
+///
+/// The lock is null or open; the moment is null or one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cenote_rwlock_clockrdlock(
+    lock: *mut CenoteRwlock,
+    clock: c_int,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: as the caller says.
+    run(|| unsafe { acquire(lock, Access::Read, || until(clock, at)) })
+}
+
+/// Takes the lock for writing, and waits until a moment of a clock at most: CLOCK_REALTIME or CLOCK_MONOTONIC.
+///
+/// Errors: EINVAL if the clock is another one; else those of cenote_rwlock_timedwrlock.
+///
+/// # Safety
+///
+/// The lock is null or open; the moment is null or one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cenote_rwlock_clockwrlock(
+    lock: *mut CenoteRwlock,
+    clock: c_int,
+    at: *const timespec,
+) -> c_int {
+    // SAFETY: as the caller says.
+    run(|| unsafe { acquire(lock, Access::Write, || until(clock, at)) })
 }
 
 /// Releases one hold of this thread. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_rwlock_consistent, the next one is told
@@ -234,12 +237,8 @@ pub unsafe extern "C" fn cenote_rwlock_timedwrlock(lock: *mut CenoteRwlock, at: 
 /// It is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_unlock(lock: *mut CenoteRwlock) -> c_int {
-    run(|| {
-        // SAFETY: as the caller says.
-        let open = unsafe { look(lock) }?;
-        with(|thread| thread.release(open.number))?;
-        Ok(0)
-    })
+    // SAFETY: as the caller says.
+    run(|| unsafe { held::unlock(lock) })
 }
 
 /// Says that what the lock protects is whole again. For a writer that was told EOWNERDEAD.
@@ -252,12 +251,8 @@ pub unsafe extern "C" fn cenote_rwlock_unlock(lock: *mut CenoteRwlock) -> c_int 
 /// It is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_consistent(lock: *mut CenoteRwlock) -> c_int {
-    run(|| {
-        // SAFETY: as the caller says.
-        let open = unsafe { look(lock) }?;
-        with(|thread| thread.mend(open.number))?;
-        Ok(0)
-    })
+    // SAFETY: as the caller says.
+    run(|| unsafe { held::consistent(lock) })
 }
 
 /// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the note. 0 when the lock is unlocked.
@@ -271,12 +266,8 @@ pub unsafe extern "C" fn cenote_rwlock_consistent(lock: *mut CenoteRwlock) -> c_
 /// It is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_note(lock: *mut CenoteRwlock, note: u64) -> c_int {
-    run(|| {
-        // SAFETY: as the caller says.
-        let open = unsafe { look(lock) }?;
-        with(|thread| thread.note(open.number, note))?;
-        Ok(0)
-    })
+    // SAFETY: as the caller says.
+    run(|| unsafe { held::note(lock, note) })
 }
 
 /// Who died with the lock before this thread got it. For a thread that was told EOWNERDEAD, as long as it has the lock.
@@ -289,19 +280,6 @@ pub unsafe extern "C" fn cenote_rwlock_note(lock: *mut CenoteRwlock, note: u64) 
 /// The lock is null or open; there is room for the answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_rwlock_former(lock: *mut CenoteRwlock, former: *mut CenoteFormer) -> c_int {
-    run(|| {
-        // SAFETY: as the caller says.
-        let open = unsafe { look(lock) }?;
-        let Acquired::Recovered { from, note } = with(|thread| thread.acquired(open.number))? else {
-            return Err(Refusal::Nobody);
-        };
-        let answer = CenoteFormer {
-            note,
-            worker: from.worker,
-            generation: from.generation,
-        };
-        // SAFETY: as the caller says.
-        unsafe { put(former, answer) }?;
-        Ok(0)
-    })
+    // SAFETY: as the caller says.
+    run(|| unsafe { held::former(lock, former) })
 }

@@ -1,19 +1,18 @@
-//! A C program with several processes, linked with the shared and with the static library; and the documented example.
+//! C programs: several processes with both libraries, careless ones, ones that are killed; and the documented examples.
 
-mod common;
-
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::{built, compile, succeed};
+use cenote_programs::{built, compile, succeed};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What a program that is linked with the static library needs besides.
 const STATIC: &[&str] = &["-lpthread", "-ldl", "-lm", "-lrt", "-lgcc_s", "-lutil"];
 
-fn build_and_run(source: &Path, is_static: bool) {
+/// Builds a program and runs it in a folder of its own, with these arguments behind the path of a pool that is not there.
+fn build_and_run(source: &Path, is_static: bool, arguments: &[&str]) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let program = folder.path().join("program");
     let include = format!("-I{ROOT}/include");
@@ -22,26 +21,55 @@ fn build_and_run(source: &Path, is_static: bool) {
         false => "libcenote_ffi.so",
     });
     let rpath = format!("-Wl,-rpath,{}", library.parent().unwrap().display());
-    let mut arguments = vec![include.as_str(), library.to_str().unwrap(), "-pthread"];
+    let mut linked = vec![include.as_str(), library.to_str().unwrap()];
     match is_static {
-        true => arguments.extend(STATIC),
-        false => arguments.push(&rpath),
+        true => linked.extend(STATIC),
+        false => linked.push(&rpath),
     }
-    compile(source, &program, &arguments);
+    compile(source, &program, &linked);
     let mut command = Command::new(&program);
-    command.arg(folder.path().join("pool"));
+    command.arg(folder.path().join("pool")).args(arguments);
     let said = succeed(&mut command, Duration::from_secs(120));
     assert!(said.contains("all is well"), "{said}");
 }
 
+fn source(name: &str) -> PathBuf {
+    Path::new(ROOT).join("tests/c").join(name)
+}
+
 #[test]
 fn processes_in_c_with_the_shared_library() {
-    build_and_run(&Path::new(ROOT).join("tests/c/processes.c"), false);
+    build_and_run(&source("processes.c"), false, &[]);
 }
 
 #[test]
 fn processes_in_c_with_the_static_library() {
-    build_and_run(&Path::new(ROOT).join("tests/c/processes.c"), true);
+    build_and_run(&source("processes.c"), true, &[]);
+}
+
+#[test]
+fn processes_share_what_directory_locks_cover() {
+    build_and_run(&source("dlock.c"), false, &[]);
+}
+
+#[test]
+fn careless_programs_are_refused_and_go_on() {
+    build_and_run(&source("hostile.c"), false, &[]);
+}
+
+/// `CENOTE_SEED` repeats a run, `CENOTE_SECONDS` says how long it lasts.
+#[test]
+fn processes_are_killed_at_any_moment() {
+    let variable = |name: &str, default: u64| std::env::var(name).map_or(default.to_string(), |value| value);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = variable("CENOTE_SEED", now.unwrap().as_secs() % 1_000_000);
+    // Shown if the test fails.
+    println!("CENOTE_SEED={seed}");
+    build_and_run(
+        &source("kills.c"),
+        false,
+        &[&variable("CENOTE_SECONDS", 3), &seed],
+    );
 }
 
 /// C++ takes the header as well.
@@ -62,16 +90,20 @@ fn the_header_in_cxx() {
     succeed(&mut command, Duration::from_secs(60));
 }
 
-/// The example in the documentation compiles and runs.
+/// The examples in the documentation compile and run.
 #[test]
-fn the_documented_example() {
+fn the_documented_examples() {
     let page = std::fs::read_to_string(format!("{ROOT}/../../docs/c-interface.md")).unwrap();
-    let example = page
+    let examples: Vec<&str> = page
         .split("```c\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next());
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("example.c");
-    std::fs::write(&source, example.expect("the page has an example in C")).unwrap();
-    build_and_run(&source, false);
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("example.c");
+        std::fs::write(&source, example).unwrap();
+        build_and_run(&source, false, &[]);
+    }
 }

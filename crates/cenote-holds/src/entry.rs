@@ -6,13 +6,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cenote::locks::{Guard, ReadGuard, ReadWriteLock, Timeout};
+use cenote::sync::directory::{DirectoryLock, guard};
 use cenote::{Acquired, Coherent, Error};
 
+use crate::cancel::uncancelled;
 use crate::deadline::Wait;
 use crate::pool::Lock;
 use crate::refusal::Refusal;
 
 type Rw = ReadWriteLock<Coherent>;
+type Directory = DirectoryLock<Coherent>;
 
 /// What for a lock is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +26,19 @@ pub enum Access {
     Write,
 }
 
+/// A lock of the library's, opened by a worker.
+pub(crate) enum Opened {
+    /// A lock alone.
+    Rw(Rw),
+    /// One with the regions that it covers.
+    Directory(Directory),
+}
+
 /// A handle whose address does not change.
-struct Handle(NonNull<Rw>);
+struct Handle(NonNull<Opened>);
 
 impl Handle {
-    fn new(lock: Rw) -> Self {
+    fn new(lock: Opened) -> Self {
         Self(NonNull::from(Box::leak(Box::new(lock))))
     }
 
@@ -36,7 +47,7 @@ impl Handle {
     /// # Safety
     ///
     /// The reference is not used after `self` is dropped.
-    unsafe fn get(&self) -> &'static Rw {
+    unsafe fn get(&self) -> &'static Opened {
         // SAFETY: it was leaked by `new` and is freed by `drop`; it is only ever shared.
         unsafe { self.0.as_ref() }
     }
@@ -49,14 +60,52 @@ impl Drop for Handle {
     }
 }
 
+/// A shared hold of the library's.
+enum Shared {
+    Rw(ReadGuard<'static, Coherent>),
+    Directory(guard::ReadGuard<'static, Coherent>),
+}
+
+/// An exclusive hold of the library's.
+enum Exclusive {
+    Rw(Guard<'static, Coherent, Rw>),
+    Directory(guard::WriteGuard<'static, Coherent>),
+}
+
+impl Shared {
+    fn acquired(&self) -> Acquired {
+        match self {
+            Self::Rw(guard) => guard.acquired(),
+            Self::Directory(guard) => guard.acquired(),
+        }
+    }
+}
+
+impl Exclusive {
+    fn acquired(&self) -> Acquired {
+        match self {
+            Self::Rw(guard) => guard.acquired(),
+            Self::Directory(guard) => guard.acquired(),
+        }
+    }
+
+    /// Unlocks so that the next owner is told of this one.
+    fn abandon(self) {
+        match self {
+            Self::Rw(guard) => guard.abandon(),
+            Self::Directory(guard) => guard.abandon(),
+        }
+    }
+}
+
 enum Hold {
     Nothing,
     Read {
-        guard: ReadGuard<'static, Coherent>,
+        guard: Shared,
         times: u32,
     },
     Write {
-        guard: Guard<'static, Coherent, Rw>,
+        guard: Exclusive,
         /// Whether what the lock protects is as a dead owner has left it.
         is_broken: bool,
     },
@@ -83,7 +132,7 @@ impl Entry {
     }
 
     /// Uses another handle from now on. Not while it is held.
-    pub(crate) fn reopen(&mut self, handle: Rw) {
+    pub(crate) fn reopen(&mut self, handle: Opened) {
         self.hold = Hold::Nothing;
         self.handle = Some(Handle::new(handle));
     }
@@ -94,10 +143,15 @@ impl Entry {
         match &mut self.hold {
             Hold::Nothing => None,
             _ if self.lock.pool().is_forked() => Some(Err(Error::Forked.into())),
-            Hold::Read { guard, times } if access == Access::Read => {
-                *times += 1;
-                Some(Ok(guard.acquired()))
-            }
+            Hold::Read { guard, times } if access == Access::Read => match times.checked_add(1) {
+                Some(more) => {
+                    *times = more;
+                    Some(Ok(guard.acquired()))
+                }
+                None => Some(Err(Refusal::Exhausted(
+                    "this thread reads as often as can be counted",
+                ))),
+            },
             _ if matches!(wait, Wait::No) => Some(Err(Refusal::Busy)),
             _ => Some(Err(Refusal::Deadlock)),
         }
@@ -113,19 +167,13 @@ impl Entry {
         let lock = unsafe { handle.get() };
         let acquired = match access {
             Access::Read => {
-                let guard = ask(wait, |timeout| match timeout {
-                    Timeout::Forever => lock.read().map(Some),
-                    timeout => lock.read_with(timeout),
-                })?;
+                let guard = read(lock, wait)?;
                 let acquired = guard.acquired();
                 self.hold = Hold::Read { guard, times: 1 };
                 acquired
             }
             Access::Write => {
-                let guard = ask(wait, |timeout| match timeout {
-                    Timeout::Forever => lock.write().map(Some),
-                    timeout => lock.write_with(timeout),
-                })?;
+                let guard = write(lock, wait)?;
                 let acquired = guard.acquired();
                 let is_broken = acquired != Acquired::Clean;
                 self.hold = Hold::Write { guard, is_broken };
@@ -170,13 +218,14 @@ impl Entry {
 
     /// Leaves a note for the next owner, should this one die.
     pub(crate) fn note(&self, note: u64) -> Result<(), Refusal> {
-        match &self.hold {
-            Hold::Write { guard, .. } => {
-                guard.set_note(note);
-                Ok(())
-            }
-            _ => Err(Refusal::NotHeld),
+        let Hold::Write { guard, .. } = &self.hold else {
+            return Err(Refusal::NotHeld);
+        };
+        match guard {
+            Exclusive::Rw(guard) => guard.set_note(note),
+            Exclusive::Directory(guard) => guard.set_note(note),
         }
+        Ok(())
     }
 
     /// How the hold was acquired.
@@ -185,6 +234,38 @@ impl Entry {
             Hold::Nothing => Err(Refusal::NotHeld),
             Hold::Read { guard, .. } => Ok(guard.acquired()),
             Hold::Write { guard, .. } => Ok(guard.acquired()),
+        }
+    }
+
+    /// Bytes of each region that the lock covers; none of a lock alone.
+    pub(crate) fn region_lens(&self) -> Vec<u64> {
+        // SAFETY: the reference is dropped here.
+        match self.handle.as_ref().map(|handle| unsafe { handle.get() }) {
+            Some(Opened::Directory(lock)) => lock.regions().iter().map(|region| region.len).collect(),
+            Some(Opened::Rw(_)) | None => Vec::new(),
+        }
+    }
+
+    /// Where this process has a region of a lock that this thread holds.
+    #[inline]
+    pub(crate) fn region(&self, region: usize) -> Result<*mut u8, Refusal> {
+        // SAFETY: the reference is dropped here.
+        let Some(Opened::Directory(lock)) = self.handle.as_ref().map(|handle| unsafe { handle.get() }) else {
+            return Err(Refusal::Invalid("the lock covers no regions"));
+        };
+        if region >= lock.regions().len() {
+            return Err(Refusal::Invalid("the lock has not so many regions"));
+        }
+        match &self.hold {
+            Hold::Read {
+                guard: Shared::Directory(guard),
+                ..
+            } => Ok(guard.region(region).pointer(lock.mem())),
+            Hold::Write {
+                guard: Exclusive::Directory(guard),
+                ..
+            } => Ok(guard.region(region).pointer(lock.mem())),
+            _ => Err(Refusal::NotHeld),
         }
     }
 }
@@ -199,8 +280,39 @@ impl Drop for Entry {
     }
 }
 
+#[inline]
+fn read(lock: &'static Opened, wait: Wait) -> Result<Shared, Refusal> {
+    match lock {
+        Opened::Rw(lock) => {
+            if matches!(wait, Wait::Forever)
+                && let Some(guard) = lock.read_at_once()
+            {
+                return Ok(Shared::Rw(guard));
+            }
+            ask(wait, |timeout| lock.read_with(timeout)).map(Shared::Rw)
+        }
+        Opened::Directory(lock) => ask(wait, |timeout| lock.read_with(timeout)).map(Shared::Directory),
+    }
+}
+
+#[inline]
+fn write(lock: &'static Opened, wait: Wait) -> Result<Exclusive, Refusal> {
+    match lock {
+        Opened::Rw(lock) => {
+            if matches!(wait, Wait::Forever)
+                && let Some(guard) = lock.write_at_once()
+            {
+                return Ok(Exclusive::Rw(guard));
+            }
+            ask(wait, |timeout| lock.write_with(timeout)).map(Exclusive::Rw)
+        }
+        Opened::Directory(lock) => ask(wait, |timeout| lock.write_with(timeout)).map(Exclusive::Directory),
+    }
+}
+
+#[cold]
 fn ask<G>(wait: Wait, mut ask: impl FnMut(Timeout) -> cenote::Result<Option<G>>) -> Result<G, Refusal> {
-    match wait {
+    uncancelled(|| match wait {
         Wait::No => ask(Timeout::None)?.ok_or(Refusal::Busy),
         Wait::Forever => loop {
             if let Some(guard) = ask(Timeout::Forever)? {
@@ -221,5 +333,5 @@ fn ask<G>(wait: Wait, mut ask: impl FnMut(Timeout) -> cenote::Result<Option<G>>)
                 return Err(Refusal::TimedOut);
             }
         },
-    }
+    })
 }

@@ -7,7 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cenote::locks::{LockArray, ReadWriteLock};
 use cenote::pod::{Pod, Worker};
+use cenote::sync::directory::DirectoryLock;
 use cenote::{Coherent, Pool, Result};
+
+use crate::entry::Opened;
+use crate::refusal::Refusal;
 
 /// A pool that the process has open. Threads take their places in it by themselves.
 pub struct OpenPool {
@@ -41,7 +45,14 @@ pub enum Which {
     Named(String),
     /// The lock of this number in the array of this name.
     Numbered(&'static str, u32),
+    /// The lock of this name that covers regions.
+    Regions(String),
+    /// The same, which is made if there is none. It covers regions of these lengths, and is refused if it covers others.
+    RegionsOf(String, Vec<u64>),
 }
+
+/// Processes that may use a lock with regions at a time, where hardware does not keep caches coherent.
+const NODES: u8 = 16;
 
 /// How many locks have been closed in this process.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
@@ -80,12 +91,23 @@ impl Lock {
     }
 
     /// A worker's handle on it.
-    pub(crate) fn open(&self, worker: Rc<Worker<Coherent>>) -> Result<ReadWriteLock<Coherent>> {
-        match &self.which {
-            Which::Named(name) => ReadWriteLock::open_or_create(worker, name),
+    pub(crate) fn open(&self, worker: Rc<Worker<Coherent>>) -> std::result::Result<Opened, Refusal> {
+        Ok(match &self.which {
+            Which::Named(name) => Opened::Rw(ReadWriteLock::open_or_create(worker, name)?),
             Which::Numbered(array, number) => {
-                LockArray::<Coherent, ReadWriteLock<Coherent>>::open(worker, array)?.at(*number)
+                let array = LockArray::<Coherent, ReadWriteLock<Coherent>>::open(worker, array)?;
+                Opened::Rw(array.at(*number)?)
             }
-        }
+            Which::Regions(name) => Opened::Directory(DirectoryLock::open(worker, name)?),
+            Which::RegionsOf(name, lens) => {
+                let lock = DirectoryLock::open_or_create(worker, name, NODES, lens)?;
+                if !lock.regions().iter().map(|region| &region.len).eq(lens) {
+                    return Err(Refusal::Invalid(
+                        "the lock of this name covers regions of other lengths",
+                    ));
+                }
+                Opened::Directory(lock)
+            }
+        })
     }
 }

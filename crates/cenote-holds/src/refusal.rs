@@ -62,7 +62,7 @@ pub fn errno_of(error: &Error) -> c_int {
         Error::Io { source, .. } => of_system(source),
         Error::Distrusted { .. } => libc::EACCES,
         Error::Deadlock => libc::EDEADLK,
-        Error::TooMany { .. } | Error::TooManyLocks { .. } => libc::EAGAIN,
+        Error::TooMany { .. } | Error::TooManyLocks { .. } | Error::TooManyNodes { .. } => libc::EAGAIN,
         Error::Full { .. } => libc::ENOMEM,
         Error::LockHeld { .. } | Error::Busy | Error::Repairing { .. } => libc::EBUSY,
         Error::LockRemoved => libc::EIDRM,

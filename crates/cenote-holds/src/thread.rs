@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use cenote::pod::Worker;
 use cenote::{Acquired, Coherent, Error};
 
+use crate::cancel::uncancelled;
 use crate::deadline::Wait;
 use crate::entry::{Access, Entry};
 use crate::pool::{Lock, OpenPool, closed};
@@ -136,7 +137,7 @@ extern "C" fn end(thread: *mut c_void) {
     CURRENT.with(|current| current.thread.set(null_mut()));
     // SAFETY: `begin` made it of a box, and nothing refers to it any more.
     let thread = unsafe { Box::from_raw(thread) };
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(thread)));
+    let _ = catch_unwind(AssertUnwindSafe(|| uncancelled(|| drop(thread))));
 }
 
 #[cold]
@@ -180,7 +181,7 @@ impl Thread {
                 taken => return taken,
             }
         }
-        self.acquire_anew(number, lock, access, wait)
+        uncancelled(|| self.acquire_anew(number, lock, access, wait))
     }
 
     /// The first time, or by another worker.
@@ -228,8 +229,18 @@ impl Thread {
         if self.find(number).is_some() {
             return Ok(());
         }
+        uncancelled(|| {
+            let opened = self.open_anew(number, lock());
+            if opened.is_err() {
+                self.leave_pools();
+            }
+            opened
+        })
+    }
+
+    fn open_anew(&mut self, number: u64, lock: Arc<Lock>) -> Result<(), Refusal> {
         self.forget_closed();
-        let mut entry = Entry::new(lock());
+        let mut entry = Entry::new(lock);
         if entry.lock.pool().is_forked() {
             return Err(Error::Forked.into());
         }
@@ -264,6 +275,18 @@ impl Thread {
         self.held(number)?.acquired()
     }
 
+    /// Bytes of each region that a lock covers, which this thread has open; none of a lock without regions.
+    pub fn region_lens(&mut self, number: u64) -> Vec<u64> {
+        self.find(number).map_or(Vec::new(), |entry| entry.region_lens())
+    }
+
+    /// Where this process has a region of a lock that this thread holds, counted from 0. It is the thread's until it releases the lock: to be read, or
+    /// to be changed if it holds the lock for writing.
+    #[inline]
+    pub fn region(&mut self, number: u64, region: usize) -> Result<*mut u8, Refusal> {
+        self.held(number)?.region(region)
+    }
+
     /// Whether this thread holds a lock.
     pub fn holds(&mut self, number: u64) -> bool {
         self.find(number).is_some_and(|entry| entry.is_held())
@@ -284,7 +307,7 @@ impl Thread {
     }
 
     /// Forgets locks that have been closed, and pools of which it then has none.
-    fn forget_closed(&mut self) {
+    pub fn forget_closed(&mut self) {
         let closed = closed();
         if closed == self.closed {
             return;
@@ -295,6 +318,11 @@ impl Thread {
         });
         let numbers = self.entries.iter().map(|&(number, _)| number);
         self.index = numbers.zip(0..).collect();
+        self.leave_pools();
+    }
+
+    /// Gives up its places in pools of which it has no lock open.
+    fn leave_pools(&mut self) {
         let entries = &self.entries;
         self.seats.retain(|seats| {
             entries

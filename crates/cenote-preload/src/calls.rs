@@ -4,12 +4,12 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cenote::Acquired;
-use cenote_holds::{Access, Deadline, Refusal, Wait, with};
+use cenote_holds::{Access, Deadline, Refusal, Thread, Wait, uncancelled, with};
 use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
-use crate::mark::{self, Mark};
+use crate::mark::{self, Mark, Whose};
 use crate::settings::{OwnerDead, settings};
-use crate::state::{State, state};
+use crate::state::{State, with_state};
 use crate::{log, next, numbers};
 
 /// Runs a call of the program's: no panic crosses to it, and what it could not know is written down.
@@ -26,16 +26,24 @@ fn run(call: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
             }
             refusal.errno()
         }
-        Err(_) => libc::EINVAL,
+        Err(_) => {
+            log::line("a defect of this library: the call panicked; standard error has the place");
+            libc::EINVAL
+        }
     }
 }
 
-/// The pool, if it is the one that a lock is in.
+/// Refuses a lock that was destroyed.
+#[cold]
+fn destroyed() -> c_int {
+    run(|| Err(Refusal::Invalid("the lock was destroyed")))
+}
+
+/// Refuses a lock that is in another pool.
 #[inline]
-fn state_of(mark: Mark) -> Result<&'static State, Refusal> {
-    let state = state()?;
+fn check(mark: Mark, state: &State) -> Result<(), Refusal> {
     match state.id == mark.pool() {
-        true => Ok(state),
+        true => Ok(()),
         false => Err(Refusal::Invalid(
             "the lock is in another pool than CENOTE_POOL names",
         )),
@@ -46,9 +54,12 @@ fn state_of(mark: Mark) -> Result<&'static State, Refusal> {
 #[inline]
 fn acquire(mark: Mark, access: Access, wait: impl FnOnce() -> Result<Wait, Refusal>) -> c_int {
     run(|| {
-        let (state, number) = (state_of(mark)?, mark.number());
-        let wait = wait()?;
-        match with(|thread| thread.acquire(number, || state.lock(number), access, wait))? {
+        let (number, wait) = (mark.number(), wait()?);
+        let acquired = with_state(|state| {
+            check(mark, state)?;
+            with(|thread| thread.acquire(number, || state.lock(number), access, wait))
+        })?;
+        match acquired {
             Acquired::Clean => Ok(0),
             acquired => succeed(number, access, acquired),
         }
@@ -106,16 +117,17 @@ pub unsafe extern "C" fn pthread_rwlock_init(
     let settings = settings();
     // SAFETY: as the caller says.
     let is_shared = unsafe { is_shared(attribute) };
-    if settings.pool.is_none() || !(is_shared || settings.private) {
+    if settings.pool.is_none() || !(is_shared || settings.private) || !lock.is_aligned() || lock.is_null() {
         // SAFETY: as the caller says.
         return unsafe { next::init(lock, attribute) };
     }
     run(|| {
-        let state = state()?;
-        let number = with(|thread| numbers::take(thread, state, !is_shared))?;
-        // SAFETY: as the caller says.
-        unsafe { mark::put(lock, state.id, number) };
-        Ok(0)
+        with_state(|state| {
+            let number = uncancelled(|| with(|thread| numbers::take(thread, state, !is_shared)))?;
+            // SAFETY: as the caller says; it is neither null nor unaligned.
+            unsafe { mark::put(lock, state.id, number) };
+            Ok(0)
+        })
     })
 }
 
@@ -127,21 +139,24 @@ pub unsafe extern "C" fn pthread_rwlock_init(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: as the caller says.
-    let Some(mark) = (unsafe { mark::of(lock) }) else {
+    let mark = match unsafe { mark::of(lock) } {
+        Whose::Ours(mark) => mark,
+        Whose::Nobodys => return destroyed(),
         // SAFETY: as the caller says.
-        return unsafe { next::destroy(lock) };
+        Whose::Libcs => return unsafe { next::destroy(lock) },
     };
     run(|| {
-        let state = state_of(mark)?;
         let number = u32::try_from(mark.number()).map_err(|_| Refusal::Invalid("the lock is damaged"))?;
-        with(|thread| {
+        let destroy = |state: &'static State, thread: &mut Thread| {
+            check(mark, state)?;
             if !numbers::is_free(thread, state, number)? {
                 return Err(Refusal::Busy);
             }
             mark.clear();
             numbers::give_back(thread, state, number)?;
             Ok(0)
-        })
+        };
+        with_state(|state| uncancelled(|| with(|thread| destroy(state, thread))))
     })
 }
 
@@ -156,9 +171,10 @@ macro_rules! lock_calls {
         pub unsafe extern "C" fn $name(lock: *mut pthread_rwlock_t $(, $argument: $type)*) -> c_int {
             // SAFETY: as the caller says.
             match unsafe { mark::of(lock) } {
-                Some(mark) => acquire(mark, Access::$access, || $wait),
+                Whose::Ours(mark) => acquire(mark, Access::$access, || $wait),
+                Whose::Nobodys => destroyed(),
                 // SAFETY: as the caller says.
-                None => unsafe { next::$next(lock $(, $argument)*) },
+                Whose::Libcs => unsafe { next::$next(lock $(, $argument)*) },
             }
         }
     )* };
@@ -185,6 +201,9 @@ lock_calls! {
 
 /// The moment that a program means. Called by the functions above, whose callers say that it is one.
 fn until(clock: clockid_t, at: *const timespec) -> Result<Wait, Refusal> {
+    if !at.is_aligned() {
+        return Err(Refusal::Invalid("the moment is not aligned"));
+    }
     // SAFETY: POSIX's timed calls are given a moment; this is called within them alone.
     let at = unsafe { at.as_ref() }.ok_or(Refusal::Invalid("the moment is null"))?;
     Ok(Wait::Until(Deadline::new(clock, at)?))
@@ -198,9 +217,11 @@ fn until(clock: clockid_t, at: *const timespec) -> Result<Wait, Refusal> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: as the caller says.
-    let Some(mark) = (unsafe { mark::of(lock) }) else {
+    let mark = match unsafe { mark::of(lock) } {
+        Whose::Ours(mark) => mark,
+        Whose::Nobodys => return destroyed(),
         // SAFETY: as the caller says.
-        return unsafe { next::unlock(lock) };
+        Whose::Libcs => return unsafe { next::unlock(lock) },
     };
     run(|| {
         let number = mark.number();

@@ -1,17 +1,17 @@
 //! The pool, as this process has it open: opened by the first lock that needs it, and kept until the process ends.
 //!
 //! **A fork.** The child opens the pool itself, with the first lock that it uses; what it has copied of its parent's is never touched again. A lock that
-//! the parent had is the parent's: the child does not have it.
+//! the parent had is the parent's: the child does not have it. A child that was made past the handlers of `fork` finds out by its first call that is refused.
 #![allow(clippy::disallowed_types)] // words of the process, not of a pool
 
-use std::cell::RefCell;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cenote::locks::{LockArray, ReadWriteLock};
 use cenote::{Coherent, Error, Options, Pool, pool_id};
-use cenote_holds::{Lock, OpenPool, Refusal, Which, forget, with};
+use cenote_holds::{Lock, OpenPool, Refusal, Which, forget, uncancelled, with};
 
 use crate::log;
 use crate::settings::settings;
@@ -30,7 +30,26 @@ pub struct State {
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
-static OPENING: Mutex<()> = Mutex::new(());
+/// Whether a thread opens it. No mutex, as one that a thread has when another one forks is never unlocked in the child.
+static OPENING: AtomicBool = AtomicBool::new(false);
+
+/// The thread that opens it.
+struct Opening;
+
+impl Opening {
+    fn begin() -> Self {
+        while OPENING.swap(true, Ordering::AcqRel) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Self
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        OPENING.store(false, Ordering::Release);
+    }
+}
 
 impl State {
     /// One of its locks.
@@ -43,22 +62,42 @@ impl State {
 
 /// The pool of this process; opened now if it is not yet.
 #[inline]
-pub fn state() -> Result<&'static State, Refusal> {
-    let state = STATE.load(Ordering::Acquire);
-    match state.is_null() {
-        true => open(),
-        // SAFETY: it was leaked by `open`.
-        false => Ok(unsafe { &*state }),
+fn state() -> Result<&'static State, Refusal> {
+    match known() {
+        Some(state) => Ok(state),
+        None => uncancelled(open),
+    }
+}
+
+#[inline]
+fn known() -> Option<&'static State> {
+    // SAFETY: it was leaked by `open`, or is null.
+    unsafe { STATE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Calls what uses the pool. A child that was made past the handlers of `fork` finds its parent's: then it opens its own, and calls again.
+#[inline]
+pub fn with_state<T>(call: impl Fn(&'static State) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    match call(state()?) {
+        Err(Refusal::Pool(Error::Forked)) => {
+            if known().is_some_and(|state| state.pool.is_forked()) {
+                STATE.store(null_mut(), Ordering::Release);
+                forget();
+            }
+            call(state()?)
+        }
+        done => done,
     }
 }
 
 #[cold]
 fn open() -> Result<&'static State, Refusal> {
-    let _only = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-    let state = STATE.load(Ordering::Acquire);
-    if !state.is_null() {
-        // SAFETY: as in `state`.
-        return Ok(unsafe { &*state });
+    let _only = Opening::begin();
+    if let Some(state) = known() {
+        return Ok(state);
+    }
+    for complaint in &settings().complaints {
+        log::line(complaint);
     }
     let Some(path) = &settings().pool else {
         return Err(Refusal::Invalid("CENOTE_POOL names no pool"));
@@ -91,24 +130,10 @@ fn open() -> Result<&'static State, Refusal> {
     Ok(state)
 }
 
-thread_local! {
-    /// Held from before a fork until after it, so that the child finds it free.
-    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
-}
-
-extern "C" fn before_fork() {
-    let guard = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ = HELD.try_with(|held| held.replace(Some(guard)));
-}
-
-extern "C" fn after_fork() {
-    let _ = HELD.try_with(|held| held.take());
-}
-
 extern "C" fn in_child() {
     STATE.store(null_mut(), Ordering::Release);
+    OPENING.store(false, Ordering::Release);
     forget();
-    after_fork();
 }
 
 fn handle_forks() {
@@ -117,7 +142,7 @@ fn handle_forks() {
         return;
     }
     // SAFETY: plain functions that live as long as this library, which is never unloaded.
-    let handled = unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    let handled = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if handled != 0 {
         log::line("cannot watch for forks: locks will be refused in children");
     }

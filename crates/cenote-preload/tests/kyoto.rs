@@ -2,14 +2,12 @@
 //!
 //! Debian's packages are installed where this may be done; else the tests are skipped, and say so.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use common::{built, run, succeed};
+use cenote_programs::{built, compile, run, succeed};
 
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -182,13 +180,7 @@ fn a_database_goes_on_when_the_owner_of_its_lock_is_killed() {
     let folder = folder();
     let program = folder.path().join("bank");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/bank.cc");
-    let mut compiler = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
-    compiler
-        .args(["-O1", "-Wall", "-pthread", "-o"])
-        .arg(&program)
-        .arg(source)
-        .arg("-lkyotocabinet");
-    succeed(&mut compiler, LIMIT);
+    compile(source.as_ref(), &program, &["-Wno-error", "-lkyotocabinet"]);
     for private in ["0", "1"] {
         let file = folder.path().join("bank.kch");
         let mut command = preloaded(program.to_str().unwrap(), folder.path());

@@ -1,32 +1,15 @@
 //! An unmodified C program under the preloaded library: its process-shared locks survive their owners, its private ones are libc's.
 
-mod common;
-
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{built, run, succeed};
+use cenote_programs::{built, compile, run, texts};
 
-/// Compiles a C program.
-fn compile(source: &Path, program: &Path) {
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut command = Command::new(compiler);
-    command
-        .args([
-            "-std=gnu11",
-            "-O1",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pthread",
-            "-o",
-        ])
-        .arg(program)
-        .arg(source);
-    succeed(&mut command, Duration::from_secs(120));
+fn source(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c")).join(name)
 }
 
 struct Scene {
@@ -35,10 +18,14 @@ struct Scene {
 }
 
 fn scene() -> Scene {
+    scene_of("shared.c")
+}
+
+/// A folder with a program.
+fn scene_of(name: &str) -> Scene {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let program = folder.path().join("shared");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/shared.c");
-    compile(source.as_ref(), &program);
+    let program = folder.path().join("program");
+    compile(&source(name), &program, &[]);
     Scene { folder, program }
 }
 
@@ -50,7 +37,7 @@ impl Scene {
     fn command(&self, what: &str) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .arg(what)
+            .args(what.split_whitespace())
             .env("LD_PRELOAD", built("libcenote_preload.so"))
             .env("CENOTE_POOL", self.pool());
         command
@@ -60,11 +47,6 @@ impl Scene {
         let mut command = self.command(what);
         run(command.envs(variables.iter().copied()), Duration::from_secs(120))
     }
-}
-
-fn texts(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
 }
 
 #[test]
@@ -177,4 +159,70 @@ fn a_pool_that_has_no_lock_left_says_so() {
         err.contains("pthread_rwlock_init") && err.contains("CENOTE_LOCKS"),
         "{err}"
     );
+}
+
+#[test]
+fn careless_programs_are_refused_and_go_on() {
+    let scene = scene_of("hostile.c");
+    let (out, err) = texts(&scene.run("", &[]));
+    assert_eq!(out, "all is well\n", "{err}");
+    assert!(err.contains("the lock was destroyed"), "{err}");
+}
+
+/// `CENOTE_SEED` repeats a run, `CENOTE_SECONDS` says how long it lasts.
+#[test]
+fn processes_are_killed_at_any_moment() {
+    let variable = |name: &str, default: u64| std::env::var(name).map_or(default.to_string(), |value| value);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = variable("CENOTE_SEED", now.unwrap().as_secs() % 1_000_000);
+    let scene = scene_of("hostile.c");
+    let log = scene.folder.path().join("log");
+    let what = format!("{} {seed}", variable("CENOTE_SECONDS", 3));
+    let variables = [
+        ("CENOTE_OWNER_DEAD", "tell"),
+        ("CENOTE_LOG", log.to_str().unwrap()),
+    ];
+    let (out, err) = texts(&scene.run(&what, &variables));
+    assert!(out.contains("all is well\n"), "CENOTE_SEED={seed}: {out}{err}");
+}
+
+#[test]
+fn answers_are_those_of_libcs_locks() {
+    let scene = scene_of("compared.c");
+    for seed in 1..=3 {
+        let output = scene.run(&format!("{seed} 3000"), &[]);
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "{out}{err}");
+    }
+}
+
+/// Also in a child that has left the folder in which the program began.
+#[test]
+fn the_path_of_the_pool_is_that_of_the_start() {
+    let scene = scene_of("hostile.c");
+    let mut command = scene.command("leaves");
+    command
+        .current_dir(scene.folder.path())
+        .env("CENOTE_POOL", "./pool");
+    let (out, err) = texts(&run(&mut command, Duration::from_secs(60)));
+    assert_eq!(out, "all is well\n", "{err}");
+    assert!(scene.pool().exists());
+}
+
+#[test]
+fn variables_that_say_nothing_are_told() {
+    let scene = scene_of("compared.c");
+    let variables = [
+        ("CENOTE_LOCKS", "many"),
+        ("CENOTE_THREADS", "1"),
+        ("CENOTE_OWNER_DEAD", "never"),
+        ("CENOTE_PRIVATE", "yes"),
+    ];
+    let output = scene.run("1 100", &variables);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{out}{err}");
+    for (name, value) in variables {
+        let told = format!("{name} is {value:?}, not ");
+        assert_eq!(err.matches(&told).count(), 1, "{told}: {err}");
+    }
 }

@@ -293,14 +293,17 @@ fn a_cohort_that_does_not_look_for_its_dead_waits_for_them() {
     scene::<Noncoherent>(|_, pool| {
         let lock = open(pool);
         let other = pool.clone();
+        let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let lock = open(&other);
             let guard = lock.write().unwrap();
+            tell.send(()).unwrap();
             // SAFETY: ends this thread alone, as nothing else does.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
             drop(guard);
         });
-        while lock.read_with(Timeout::None).unwrap().is_some() {}
+        // Whoever asks for the lock before the fault is planted may find the dead thread.
+        told.recv().unwrap();
         choose(Some(Mutant::DirectoryLoneDeathIgnored));
         let refused = lock
             .write_with(Timeout::during(Duration::from_secs(1)))

@@ -285,8 +285,32 @@ impl<'a> Checked<'a> {
         0
     }
 
-    /// Whether token `at` is in a block that a planted fault alone enters: `if mutant::is(Mutant::A) {`.
+    /// Whether token `at` is what a planted fault alone does: in a block after `if mutant::is(Mutant::A)`, or in `mutant::also(Mutant::A, …)`.
     fn is_planted(&self, at: usize) -> bool {
+        self.is_in_planted_block(at) || self.is_in_planted_call(at)
+    }
+
+    fn is_in_planted_call(&self, at: usize) -> bool {
+        let mut depth = 0;
+        for at in (0..at).rev() {
+            match self.source.word(at) {
+                ")" | "}" => depth += 1,
+                "(" | "{" if depth > 0 => depth -= 1,
+                "(" if at >= 3
+                    && (1..=3).all(|n| self.source.word(at - n) == ["also", "::", "mutant"][n - 1]) =>
+                {
+                    return true;
+                }
+                // The block of a closure.
+                "{" if depth == 0 && at > 0 && matches!(self.source.word(at - 1), "||" | "|") => {}
+                "{" | ";" if depth == 0 => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn is_in_planted_block(&self, at: usize) -> bool {
         let Some(open) = self.block(at) else {
             return false;
         };

@@ -143,6 +143,16 @@ fn kinds_are_those_of_the_list() {
 fn planted_faults_need_none() {
     let planted = "if mutant::is(Mutant::Early) {\n    word.store(mem, 1);\n} else { f(); }";
     assert_eq!(errors("mutant", planted), Vec::<String>::new());
+    let planted = "mutant::also(Mutant::Early, || word.store(mem, f(1)));";
+    assert_eq!(errors("mutant-also", planted), Vec::<String>::new());
+    let planted = "mutant::also(Mutant::Early, || {\n    word.store(mem, f(1))\n});";
+    assert_eq!(errors("mutant-block", planted), Vec::<String>::new());
+    let beside = "mutant::also(Mutant::Early, || f(1));\n    word.store(mem, 1);";
+    assert_one(
+        &errors("mutant-beside", beside),
+        &format!("{PUT}:4: "),
+        "who acquires it",
+    );
     for (n, condition) in [
         "!mutant::is(Mutant::Early)",
         "a || mutant::is(Mutant::Early)",

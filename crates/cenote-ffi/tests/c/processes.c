@@ -2,49 +2,14 @@
 //
 // The only argument is the path of a pool that does not exist yet. Prints "all is well", or says which line failed.
 
-#include <cenote.h>
-#include <errno.h>
+#include "check.h"
+
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static void is(int line, const char *call, long expected, long found) {
-    if (expected != found) {
-        fprintf(stderr, "line %d: %s: %ld instead of %ld (%s)\n", line, call, found, expected,
-                cenote_last_error());
-        exit(1);
-    }
-}
-
-#define IS(expected, call) is(__LINE__, #call, (expected), (call))
+#include <time.h>
 
 static const char *path;
-
-// Starts a process; it is killed when this one ends. 0 in the child.
-static pid_t start(void) {
-    pid_t parent = getpid();
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) {
-            _exit(1);
-        }
-    }
-    return child;
-}
-
-static void ends_well(pid_t child) {
-    int status;
-    IS(child, waitpid(child, &status, 0));
-    IS(1, WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
 
 static cenote_rwlock *lock_of(cenote_pool **pool, const char *name) {
     cenote_rwlock *lock;

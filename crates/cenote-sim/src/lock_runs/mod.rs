@@ -4,13 +4,15 @@
 //! | file | concept |
 //! |---|---|
 //! | `scheme` | the locks that are compared |
-//! | `work` | which locks threads want, and what they do under them |
+//! | `work` | which locks threads want |
+//! | `script` | what recorded transactions did under a lock, and its lines on a network |
 //! | `outcome` | what a run has found |
 //! | `plan` | a run |
 
 mod outcome;
 mod plan;
 mod scheme;
+mod script;
 mod work;
 
 #[cfg(test)]
@@ -19,4 +21,5 @@ mod tests;
 pub use outcome::Outcome;
 pub use plan::{LockRunError, Plan, measure};
 pub use scheme::Scheme;
-pub use work::{Section, Work};
+pub use script::{Script, Transaction};
+pub use work::Work;

@@ -1,34 +1,24 @@
 //! Which locks threads want, and what they do under them.
 
+use std::sync::Arc;
+
 use cenote::sync::directory::queue::Permission;
 use cenote_ycsb::{Action, Spec, Stream, Workload, key_of_record};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::script::Script;
+
 /// What threads do again and again.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// They share one lock, to read with a probability of so many in a hundred.
     Shares(u32),
     /// A hash table whose buckets have a lock each, under a YCSB workload over so many records.
     Buckets(Workload, u64),
-    /// One lock, always to write.
-    Global(Section),
+    /// One lock, and what recorded transactions did under it.
+    Transactions(Arc<Script>),
 }
-
-/// What a thread does with the lock beside touching the data of the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// Pages that there are, of 4 KiB.
-    pub pages: u32,
-    /// Pages that it touches, half of them to write.
-    pub touched: u32,
-    /// How long it computes.
-    pub computes_ns: u64,
-}
-
-/// Bytes of a page.
-pub(super) const PAGE: u64 = 4096;
 
 /// A thread's choices, from a seed.
 pub(super) struct Chooser {
@@ -43,16 +33,16 @@ const ENDLESS: u64 = 1 << 40;
 
 impl Chooser {
     pub fn new(work: Work, locks: u32, (thread, threads): (u32, u32), seed: u64) -> Self {
-        let operations = match work {
+        let operations = match &work {
             Work::Buckets(workload, records) => {
                 let spec = Spec {
                     operations: ENDLESS,
                     seed,
-                    ..Spec::new(workload, records)
+                    ..Spec::new(*workload, *records)
                 };
                 Some(spec.for_worker(thread.into(), threads.into()).stream())
             }
-            Work::Shares(_) | Work::Global(_) => None,
+            Work::Shares(_) | Work::Transactions(_) => None,
         };
         Self {
             work,
@@ -63,7 +53,7 @@ impl Chooser {
     }
 
     /// A number below another.
-    pub fn below(&mut self, end: u32) -> u32 {
+    fn below(&mut self, end: u32) -> u32 {
         ((u64::from(self.draws.next_u32()) * u64::from(end)) >> 32) as u32
     }
 
@@ -74,7 +64,8 @@ impl Chooser {
                 true => (0, Permission::Shared),
                 false => (0, Permission::Exclusive),
             },
-            Work::Global(_) => (0, Permission::Exclusive),
+            // Its next transaction says what for.
+            Work::Transactions(_) => (0, Permission::Exclusive),
             Work::Buckets(..) => {
                 let operation = self.operations.as_mut().and_then(Iterator::next);
                 operation.map_or((0, Permission::Shared), |operation| {
@@ -86,14 +77,6 @@ impl Chooser {
                     (bucket as u32, wants)
                 })
             }
-        }
-    }
-
-    /// What is done under a lock beside.
-    pub fn section(&self) -> Option<Section> {
-        match self.work {
-            Work::Global(section) => Some(section),
-            Work::Shares(_) | Work::Buckets(..) => None,
         }
     }
 }

@@ -4,27 +4,58 @@
 //! by a raw system call, that it is one: [`forked`] is a single load. And a handler that runs in children of
 //! `fork` closes the descriptors that hold liveness locks, so that a child that outlives its parent does not
 //! keep it alive in the eyes of others.
+//!
+//! Another thread may fork at any instruction. So nothing here is locked, as a lock that is taken then stays taken in the child; and `fork` waits while a thread opens or
+//! closes such a descriptor ([`without_forks`]), as the child would have one that no table names.
 
 use std::io;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::MapError;
 
 /// The page in use: its first byte is 1 in the process that made it and 0 in every child. A child that opens a pool of
 /// its own makes another.
 static CANARY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether the fork handler is installed; children inherit handlers.
+/// Whether the fork handlers are installed; children inherit handlers.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate. A pool has up to three: so many
 /// pools as can be mapped have room.
 const SLOTS: usize = 4096;
 static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
+/// No slot from here on was ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-static SLOT_LOCK: Mutex<()> = Mutex::new(());
+
+/// Threads that keep others from forking, and, times [`FORKING`], threads that fork.
+static GATE: AtomicU32 = AtomicU32::new(0);
+const FORKING: u32 = 1 << 16;
+/// The longest wait at the gate, should one who has to leave it never do so: a signal handler that forks, for example.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// Waits until the gate is as wanted, or for as long as one waits at most.
+fn wait_for(is: impl Fn(u32) -> bool) {
+    if is(GATE.load(Ordering::SeqCst)) {
+        return;
+    }
+    let begun = Instant::now();
+    while !is(GATE.load(Ordering::SeqCst)) && begun.elapsed() < LONGEST {
+        std::thread::yield_now();
+    }
+}
+
+extern "C" fn before_fork() {
+    GATE.fetch_add(FORKING, Ordering::SeqCst);
+    wait_for(|gate| gate % FORKING == 0);
+}
+
+extern "C" fn in_parent() {
+    GATE.fetch_sub(FORKING, Ordering::SeqCst);
+}
 
 extern "C" fn in_child() {
+    // Nobody else is here.
+    GATE.store(0, Ordering::SeqCst);
     for slot in &DESCRIPTORS[..USED.load(Ordering::Acquire).min(SLOTS)] {
         let descriptor = slot.swap(-1, Ordering::AcqRel);
         if descriptor >= 0 {
@@ -35,8 +66,31 @@ extern "C" fn in_child() {
     }
 }
 
+/// While it lives no other thread forks, by the function of that name. Not to be had twice by a thread at a time: each would wait for a fork that waits for it.
+#[derive(Debug)]
+pub struct WithoutForks(());
+
+/// For as long as it takes to open or close a descriptor that children must not have.
+pub fn without_forks() -> WithoutForks {
+    loop {
+        wait_for(|gate| gate < FORKING);
+        if GATE.fetch_add(1, Ordering::SeqCst) < FORKING {
+            return WithoutForks(());
+        }
+        // A fork came first: it does not wait for this one.
+        GATE.fetch_sub(1, Ordering::SeqCst);
+        std::thread::yield_now();
+    }
+}
+
+impl Drop for WithoutForks {
+    fn drop(&mut self) {
+        GATE.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 fn make_canary() -> io::Result<*mut u8> {
-    // SAFETY: a fresh anonymous page of our own; the handler is a plain function that lives for ever.
+    // SAFETY: a fresh anonymous page of our own; the handlers are plain functions that live for ever.
     unsafe {
         let page = libc::mmap(
             std::ptr::null_mut(),
@@ -50,26 +104,45 @@ fn make_canary() -> io::Result<*mut u8> {
             return Err(io::Error::last_os_error());
         }
         page.cast::<u8>().write(1);
-        if !HANDLED.swap(true, Ordering::AcqRel) && libc::pthread_atfork(None, None, Some(in_child)) != 0 {
-            return Err(io::Error::last_os_error());
-        }
         Ok(page.cast())
+    }
+}
+
+/// Installs the handlers, once.
+fn handle_forks() -> io::Result<()> {
+    if HANDLED.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    // SAFETY: plain functions that live for ever.
+    match unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) } {
+        0 => Ok(()),
+        error => {
+            HANDLED.store(false, Ordering::Release);
+            Err(io::Error::from_raw_os_error(error))
+        }
     }
 }
 
 /// Starts to watch for forks; a process must call it before it opens a pool.
 pub fn watch_fork() -> Result<ForkWatch, MapError> {
-    let _guard = SLOT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let current = ForkWatch(CANARY.load(Ordering::Acquire));
-    if !current.0.is_null() && !forked(current) {
-        return Ok(current);
+    let known = CANARY.load(Ordering::Acquire);
+    if !known.is_null() && !forked(ForkWatch(known)) {
+        return Ok(ForkWatch(known));
     }
-    let page = make_canary().map_err(|source| MapError::Os {
+    let watching = |source| MapError::Os {
         what: "watching for forks",
         source,
-    })?;
-    CANARY.store(page, Ordering::Release);
-    Ok(ForkWatch(page))
+    };
+    handle_forks().map_err(watching)?;
+    let page = make_canary().map_err(watching)?;
+    match CANARY.compare_exchange(known, page, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(ForkWatch(page)),
+        Err(others) => {
+            // SAFETY: a page of our own that nobody else knows.
+            unsafe { libc::munmap(page.cast(), 4096) };
+            Ok(ForkWatch(others))
+        }
+    }
 }
 
 /// Shows whether this process is a child of the one that made it.
@@ -91,15 +164,15 @@ pub fn forked(watch: ForkWatch) -> bool {
 /// Has a descriptor closed in forked children, until the returned value is dropped. An error if the table is full: a child would keep the
 /// descriptor's locks, and its parent alive in the eyes of others.
 pub fn on_fork_close(descriptor: i32) -> Result<CloseOnFork, MapError> {
-    let _guard = SLOT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let index = register(&DESCRIPTORS, descriptor)?;
-    USED.fetch_max(index + 1, Ordering::AcqRel);
-    Ok(CloseOnFork(Some(index)))
+    Ok(CloseOnFork(Some(register(&DESCRIPTORS, &USED, descriptor)?)))
 }
 
-fn register(table: &[AtomicI32], descriptor: i32) -> Result<usize, MapError> {
-    let free = table.iter().position(|slot| {
-        slot.compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire)
+fn register(table: &[AtomicI32], used: &AtomicUsize, descriptor: i32) -> Result<usize, MapError> {
+    let free = (0..table.len()).find(|&n| {
+        // A child looks at a slot before it is used.
+        used.fetch_max(n + 1, Ordering::AcqRel);
+        table[n]
+            .compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     });
     free.ok_or(MapError::TooMany {
@@ -132,19 +205,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nobody_opens_while_a_thread_forks() {
+        before_fork();
+        let opened = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let opener = scope.spawn(|| {
+                let _gate = without_forks();
+                opened.store(true, Ordering::SeqCst);
+            });
+            for _ in 0..100 {
+                std::thread::yield_now();
+                assert!(!opened.load(Ordering::SeqCst));
+            }
+            in_parent();
+            opener.join().unwrap();
+        });
+        assert!(opened.load(Ordering::SeqCst));
+    }
+
+    #[test]
     fn a_full_table_is_an_error_until_a_descriptor_leaves() {
-        let table = [const { AtomicI32::new(-1) }; 2];
-        assert_eq!(
-            [register(&table, 7).unwrap(), register(&table, 8).unwrap()],
-            [0, 1]
-        );
-        let refused = register(&table, 9).unwrap_err();
+        let (table, used) = ([const { AtomicI32::new(-1) }; 2], AtomicUsize::new(0));
+        let register = |descriptor| register(&table, &used, descriptor);
+        assert_eq!([register(7).unwrap(), register(8).unwrap()], [0, 1]);
+        assert_eq!(used.load(Ordering::Relaxed), 2);
+        let refused = register(9).unwrap_err();
         assert!(
             matches!(refused, MapError::TooMany { limit: 2, .. })
                 && refused.to_string().contains("close pools"),
             "{refused}"
         );
         table[1].store(-1, Ordering::Release);
-        assert_eq!(register(&table, 9).unwrap(), 1);
+        assert_eq!(register(9).unwrap(), 1);
     }
 }

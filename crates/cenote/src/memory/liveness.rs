@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::fork::{CloseOnFork, on_fork_close};
+use super::fork::{CloseOnFork, WithoutForks, on_fork_close, without_forks};
 use super::kill::FileId;
 use super::mapping::{MapError, os};
 use super::nameless::NamelessFile;
@@ -78,11 +78,22 @@ pub(crate) struct FileLock {
     /// What states that the locks of this pool are on its own file.
     pool: Option<Box<FileLock>>,
     file: File,
+    /// Set when it is about to be dropped; the last that goes.
+    leaving: Option<WithoutForks>,
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // It has a gate of its own.
+        drop(self.pool.take());
+        self.leaving = Some(without_forks());
+    }
 }
 
 impl FileLock {
     /// Opens a description of its own on `path`, so that no other handle shares its locks.
     pub(crate) fn open_of(path: &Path, trust: Trust) -> Result<Self, MapError> {
+        let _gate = without_forks();
         let file = opening::open(path, trust).map_err(|error| match error {
             MapError::Os { source, .. } => os("opening the file that holds the liveness locks")(source),
             error => error,
@@ -92,6 +103,7 @@ impl FileLock {
             _process: None,
             pool: None,
             file,
+            leaving: None,
         })
     }
 
@@ -156,6 +168,7 @@ impl FileLock {
 
     /// Another handle on the same description: it has the same locks, which last until both are closed.
     pub(crate) fn again(&self) -> Result<Self, MapError> {
+        let _gate = without_forks();
         let file = self.file.try_clone();
         let file = file.map_err(os("opening the file that holds the liveness locks"))?;
         Ok(Self {
@@ -163,6 +176,7 @@ impl FileLock {
             _process: None,
             pool: None,
             file,
+            leaving: None,
         })
     }
 
@@ -280,6 +294,7 @@ impl Liveness for FileLock {
             _process: Some(unsafe { OwnedFd::from_raw_fd(kept) }),
             pool: None,
             file,
+            leaving: None,
         }))
     }
 }

@@ -418,6 +418,16 @@ impl<M: Backend> RegionsWriteGuard<'_, M> {
         bytes_of(self.hold.region(region), self.mem)
     }
 
+    /// The bytes of all regions in their order, to be changed. No two of them overlap.
+    pub fn regions_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let (hold, mem) = (&self.hold, self.mem);
+        hold.regions().map(move |region| {
+            // SAFETY: as for a shared hold; this thread alone has the lock, the guard is borrowed, and each region is given once: their places were checked
+            // when the lock was opened, each behind the one before it.
+            unsafe { std::slice::from_raw_parts_mut(region.pointer(mem), region.len()) }
+        })
+    }
+
     /// The bytes of a region, to be changed.
     ///
     /// # Panics

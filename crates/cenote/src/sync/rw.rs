@@ -114,6 +114,25 @@ impl<M: Memory> ReadWriteLock<M> {
         self.write_slowly()
     }
 
+    /// An exclusive hold, if it can be taken without waiting, and without asking for who has died.
+    #[inline]
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn write_at_once(&self) -> Option<Guard<'_, M, Self>> {
+        let handle = &self.handle;
+        let slot = handle.ready()?;
+        if !handle.is_only_use() || !handle.take_at_once() {
+            return None;
+        }
+        handle.enter(slot);
+        crash_point(Point::WriterWaits);
+        if self.nobody_reads() {
+            return Some(Guard::clean(self, slot));
+        }
+        let waiting = &mut handle.waiting(Timeout::None);
+        // If it fails, the lock is given back, and the caller's next try finds why.
+        self.write_alone(slot, handle.free, waiting).ok()?
+    }
+
     #[cold]
     fn write_slowly(&self) -> Result<Guard<'_, M, Self>> {
         loop {
@@ -248,15 +267,24 @@ impl<M: Memory> ReadWriteLock<M> {
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn read(&self) -> Result<ReadGuard<'_, M>> {
-        let handle = &self.handle;
-        if let Some(slot) = handle.ready() {
-            handle.enter(slot);
-            if self.announce(slot) == Some(handle.free) {
-                return Ok(ReadGuard::new(self, slot, None));
-            }
-            self.unlock_shared(slot);
+        match self.read_at_once() {
+            Some(guard) => Ok(guard),
+            None => self.read_slowly(),
         }
-        self.read_slowly()
+    }
+
+    /// A shared hold, if it can be taken without waiting, and without asking for who has died.
+    #[inline]
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn read_at_once(&self) -> Option<ReadGuard<'_, M>> {
+        let handle = &self.handle;
+        let slot = handle.ready()?;
+        handle.enter(slot);
+        if self.announce(slot) == Some(handle.free) {
+            return Some(ReadGuard::new(self, slot, None));
+        }
+        self.unlock_shared(slot);
+        None
     }
 
     #[cold]

@@ -34,18 +34,22 @@ pub(super) enum ReadHold<'l, M: Memory> {
 /// How a lock is held to write.
 pub(super) enum WriteHold<'l, M: Memory> {
     Coherent(Guard<'l, M, ReadWriteLock<M>>),
-    Cached {
-        lock: &'l Cached<M>,
-        former: u64,
-        /// Whether the note may not be 0.
-        noted: Cell<bool>,
-    },
+    Cached(CachedHold<'l, M>),
+}
+
+/// An exclusive hold of a lock that processes cache.
+pub(super) struct CachedHold<'l, M: Memory> {
+    lock: &'l Cached<M>,
+    /// The identity of who died writing, or 0.
+    former: u64,
+    /// Whether the note may not be 0.
+    noted: Cell<bool>,
 }
 
 impl<'l, M: Memory> WriteHold<'l, M> {
     pub(super) fn cached(lock: &'l Cached<M>, former: u64) -> Self {
         let noted = Cell::new(former != 0);
-        Self::Cached { lock, former, noted }
+        Self::Cached(CachedHold { lock, former, noted })
     }
 }
 
@@ -54,7 +58,7 @@ fn acquired<M: Memory>(lock: &Cached<M>, former: u64) -> Acquired {
         0 => Acquired::Clean,
         from => Acquired::Recovered {
             from: Owner::of(from),
-            // PAIRS WITH: sync::directory::guard::WriteGuard::set_note, sync::directory::guard::WriteHold::drop
+            // PAIRS WITH: sync::directory::guard::WriteGuard::set_note, sync::directory::guard::CachedHold::drop
             note: lock.cohort.layout.note().load(lock.worker.mem()),
         },
     }
@@ -100,7 +104,7 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
     pub fn acquired(&self) -> Acquired {
         match &self.hold {
             WriteHold::Coherent(guard) => guard.acquired(),
-            WriteHold::Cached { lock, former, .. } => acquired(lock, *former),
+            WriteHold::Cached(hold) => acquired(hold.lock, hold.former),
         }
     }
 
@@ -110,6 +114,12 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
     pub(crate) fn region(&self, region: usize) -> Guarded {
         let Region { offset, len } = self.lock.regions[region];
         guarded(offset, len)
+    }
+
+    /// All regions, in their order.
+    pub(crate) fn regions(&self) -> impl Iterator<Item = Guarded> + use<'l, M> {
+        let regions = &self.lock.regions;
+        regions.iter().map(|region| guarded(region.offset, region.len))
     }
 
     /// A word of a region, which is counted from 0, at a multiple of 8 within it.
@@ -128,12 +138,24 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
     pub fn set_note(&self, note: u64) {
         match &self.hold {
             WriteHold::Coherent(guard) => guard.set_note(note),
-            WriteHold::Cached { lock, noted, .. } if !lock.worker.is_forked() => {
+            WriteHold::Cached(CachedHold { lock, noted, .. }) if !lock.worker.is_forked() => {
                 noted.set(true);
                 // PAIRS WITH: sync::directory::guard::acquired
                 lock.cohort.layout.note().store(lock.worker.mem(), note);
             }
-            WriteHold::Cached { .. } => {}
+            WriteHold::Cached(_) => {}
+        }
+    }
+
+    /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told of a death, and
+    /// leaves the data as it found them.
+    pub fn abandon(self) {
+        match self.hold {
+            WriteHold::Coherent(guard) => guard.abandon(),
+            WriteHold::Cached(hold) => {
+                hold.lock.release(Some(hold.lock.worker.identity()));
+                std::mem::forget(hold);
+            }
         }
     }
 
@@ -143,8 +165,8 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
     pub fn fencing_token(&self) -> u64 {
         match &self.hold {
             WriteHold::Coherent(guard) => guard.fencing_token(),
-            WriteHold::Cached { lock, .. } if lock.worker.is_forked() => 0,
-            WriteHold::Cached { lock, .. } => {
+            WriteHold::Cached(hold) if hold.lock.worker.is_forked() => 0,
+            WriteHold::Cached(CachedHold { lock, .. }) => {
                 let (mem, token) = (lock.worker.mem(), lock.cohort.layout.token());
                 let drawn = token.load(mem).wrapping_add(1);
                 // PAIRS WITH: sync::directory::guard::WriteGuard::fencing_token
@@ -164,12 +186,10 @@ impl<M: Memory> Drop for ReadHold<'_, M> {
     }
 }
 
-impl<M: Memory> Drop for WriteHold<'_, M> {
+impl<M: Memory> Drop for CachedHold<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        let Self::Cached { lock, noted, .. } = self else {
-            return;
-        };
+        let Self { lock, noted, .. } = self;
         let worker = &lock.worker;
         if std::thread::panicking() {
             return lock.release(Some(worker.identity()));

@@ -81,6 +81,7 @@ impl<M: Memory> DirectoryLock<M> {
     }
 
     /// The pool's memory.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn mem(&self) -> &M {
         self.worker.mem()
     }
