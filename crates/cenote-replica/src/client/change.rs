@@ -313,10 +313,10 @@ impl<N: Verbs + Control> Client<N> {
     fn keep_stage(&self, pending: &Pending<'_>, attempt: Step<Attempt>) -> Step<Attempt> {
         if let Err(Trouble::Interrupted(interrupted)) = &attempt
             && let Some(round) = pending.round.borrow_mut().as_mut()
+            && round.stage == Stage::Going
+            && interrupted.region == round.seen.at.region()
         {
-            if round.stage == Stage::Going && interrupted.region == round.seen.at.region() {
-                round.stage = Stage::Unknown;
-            }
+            round.stage = Stage::Unknown;
         }
         attempt
     }

@@ -78,7 +78,7 @@ mod tests {
         let mut sizes = std::collections::BTreeSet::new();
         for bytes in 1..100_000 {
             let size = size_of(bytes);
-            assert!(size >= bytes && size % 64 == 0);
+            assert!(size >= bytes && size.is_multiple_of(64));
             assert!(size - bytes < 64 || (size - bytes) * 4 <= size, "{bytes}: {size}");
             assert_eq!(size_of(size), size);
             sizes.insert(size);

@@ -57,7 +57,8 @@ impl Slot {
     /// The slot of an object of so many bytes. The address is a multiple of 64.
     pub fn object(at: Address, fingerprint: u8, bytes: u32) -> Self {
         let len = u64::from(bytes.div_ceil(UNIT)).min(LEN_MAX);
-        Slot(at.bits() / u64::from(UNIT) | u64::from(fingerprint) << FINGERPRINT_AT | len << LEN_AT)
+        let units = at.bits() / u64::from(UNIT);
+        Slot(units | u64::from(fingerprint) << FINGERPRINT_AT | len << LEN_AT)
     }
 
     /// A vacant slot with a nonce below 2^58.

@@ -4,7 +4,7 @@
 mod network;
 mod run;
 
-use run::{Plan, run};
+use run::{Fault, Plan, run};
 
 fn seeds(plan: &Plan) {
     let first = std::env::var("CENOTE_TEST_SEED")
@@ -14,7 +14,7 @@ fn seeds(plan: &Plan) {
     let count = std::env::var("CENOTE_TEST_SEEDS")
         .ok()
         .and_then(|count| count.parse().ok())
-        .unwrap_or(300);
+        .unwrap_or(150);
     println!("seeds: CENOTE_TEST_SEED={first} CENOTE_TEST_SEEDS={count}");
     for seed in first..first + count {
         if let Err(why) = run(plan, seed) {
@@ -91,4 +91,49 @@ fn segments_are_split() {
         node_crashes: 1,
         ..Plan::default()
     });
+}
+
+/// What is planted is found within some seeds.
+fn is_found(fault: Fault, plan: Plan) {
+    let plan = Plan {
+        fault: Some(fault),
+        ..plan
+    };
+    let seen = (1..=3_000).find_map(|seed| Some((seed, run(&plan, seed).err()?)));
+    let (seed, why) = seen.unwrap_or_else(|| panic!("{fault:?} is not found"));
+    println!("{fault:?}: seed {seed}: {why}");
+}
+
+#[test]
+fn keys_that_are_kept_are_found() {
+    is_found(
+        Fault::KeysKept,
+        Plan {
+            cuts: 3,
+            client_crashes: 1,
+            ..Plan::default()
+        },
+    );
+}
+
+#[test]
+fn copies_that_are_kept_are_found() {
+    is_found(
+        Fault::CopiesKept,
+        Plan {
+            client_crashes: 2,
+            ..Plan::default()
+        },
+    );
+}
+
+#[test]
+fn memory_that_is_used_too_early_is_found() {
+    is_found(
+        Fault::NoEras,
+        Plan {
+            operations: 40,
+            ..Plan::default()
+        },
+    );
 }

@@ -4,14 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use cenote_replica::client::{Client, Layout, Session};
 use cenote_replica::index::candidates::{Segment, image};
-use cenote_replica::index::layout::{Label, Segments};
-use cenote_replica::master::equalise::Equalise;
+use cenote_replica::index::layout::{Label, SIBLING_AT, SUCCESSOR_AT, Segments, successor};
+use cenote_replica::master::equalise::{Equalise, Report};
+use cenote_replica::memory::heap::Eras;
 use cenote_replica::verbs::Address;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
 use cenote_sim::check::linear::{Options, check_parts};
@@ -34,6 +34,18 @@ pub struct Plan {
     pub client_crashes: u32,
     pub node_crashes: u32,
     pub cuts: u32,
+    pub fault: Option<Fault>,
+}
+
+/// What is left out, to prove that it is missed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Regions that are closed keep their keys.
+    KeysKept,
+    /// Regions that are closed are opened with their copies as they are.
+    CopiesKept,
+    /// Memory that was retired is used again at once.
+    NoEras,
 }
 
 impl Default for Plan {
@@ -49,6 +61,7 @@ impl Default for Plan {
             client_crashes: 0,
             node_crashes: 0,
             cuts: 0,
+            fault: None,
         }
     }
 }
@@ -62,11 +75,22 @@ const NOTICE: Time = 100_000;
 /// A run that takes longer hangs.
 const STEPS_MAX: u64 = 5_000_000;
 
-struct Flag(AtomicBool);
+/// Whether a task is to be polled.
+struct Flag(Mutex<bool>);
+
+impl Flag {
+    fn set(&self) {
+        *self.0.lock().unwrap() = true;
+    }
+
+    fn take(&self) -> bool {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
 
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
+        self.set();
     }
 }
 
@@ -79,13 +103,13 @@ impl Task {
     fn new(future: impl Future<Output = ()> + 'static) -> Self {
         Self {
             future: Some(Box::pin(future)),
-            flag: Arc::new(Flag(AtomicBool::new(true))),
+            flag: Arc::new(Flag(Mutex::new(true))),
         }
     }
 
     fn poll(&mut self) {
         let Some(future) = &mut self.future else { return };
-        if self.flag.0.swap(false, Ordering::Relaxed) {
+        if self.flag.take() {
             let waker = Waker::from(Arc::clone(&self.flag));
             if let Poll::Ready(()) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 self.future = None;
@@ -216,20 +240,21 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
                 .await
                 .map(|was| if was { Ret::Removed } else { Ret::Missing }),
         };
-        let mut journal = journal.borrow_mut();
-        match outcome {
-            Ok(result) => {
-                let returned = journal.tick();
-                let event = &mut journal.events[place];
-                (event.result, event.returned) = (Some(result), Some(returned));
-            }
-            Err(cenote_replica::client::Error::Ended(_)) => return,
-            Err(error) => {
-                journal.problems.push(format!("client {number}: {error}"));
-                return;
+        {
+            let mut journal = journal.borrow_mut();
+            match outcome {
+                Ok(result) => {
+                    let returned = journal.tick();
+                    let event = &mut journal.events[place];
+                    (event.result, event.returned) = (Some(result), Some(returned));
+                }
+                Err(cenote_replica::client::Error::Ended(_)) => return,
+                Err(error) => {
+                    journal.problems.push(format!("client {number}: {error}"));
+                    return;
+                }
             }
         }
-        drop(journal);
         if what == 0 {
             let _ = client.upkeep().await;
         }
@@ -244,6 +269,7 @@ struct Master {
     /// What is to be closed.
     closing: BTreeSet<u16>,
     key: u64,
+    fault: Option<Fault>,
 }
 
 impl Master {
@@ -251,7 +277,7 @@ impl Master {
     async fn close(&mut self) -> Result<(), String> {
         let nonces = Cell::new(0_u64);
         loop {
-            self.key += 1;
+            self.key += u64::from(self.fault != Some(Fault::KeysKept));
             let closed = self.closing.clone();
             let view = {
                 let mut world = self.world.borrow_mut();
@@ -284,7 +310,11 @@ impl Master {
                 verbs: &port,
                 nonce: &nonce,
             };
-            match equalise.run().await {
+            let equalised = match self.fault {
+                Some(Fault::CopiesKept) => Ok(Report::default()),
+                _ => equalise.run().await,
+            };
+            match equalised {
                 Ok(_) => {
                     let mut world = self.world.borrow_mut();
                     let mut view = view;
@@ -312,6 +342,9 @@ impl Master {
         }
     }
 }
+
+/// A closing that goes on, and gives the master back.
+type Closing = Pin<Box<dyn Future<Output = (Master, Result<(), String>)>>>;
 
 /// Crashes that are to come: when, and of whom.
 #[derive(Clone, Copy, Debug)]
@@ -364,10 +397,11 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
         sessions: (1..=plan.clients).map(session).collect(),
         closing: BTreeSet::new(),
         key: 1,
+        fault: plan.fault,
     };
     let mut dead = BTreeSet::new();
-    let mut working: Option<Pin<Box<dyn Future<Output = (Master, Result<(), String>)>>>> = None;
-    let master_flag = Arc::new(Flag(AtomicBool::new(true)));
+    let mut working: Option<Closing> = None;
+    let master_flag = Arc::new(Flag(Mutex::new(true)));
     let mut idle_master = Some(master);
     let mut steps = 0;
     loop {
@@ -435,7 +469,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
             if idle.closing.is_empty() {
                 idle_master = Some(idle);
             } else {
-                master_flag.0.store(true, Ordering::Relaxed);
+                master_flag.set();
                 working = Some(Box::pin(async move {
                     let outcome = idle.close().await;
                     (idle, outcome)
@@ -443,7 +477,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
             }
         }
         if let Some(closing) = &mut working
-            && master_flag.0.swap(false, Ordering::Relaxed)
+            && master_flag.take()
         {
             let waker = Waker::from(Arc::clone(&master_flag));
             if let Poll::Ready((idle, outcome)) = closing.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -455,7 +489,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
         for task in &mut tasks {
             task.poll();
         }
-        advance_era(&world, &clients, &tasks);
+        advance_era(&world, &clients, &tasks, plan.fault);
         let is_done = tasks.iter().all(|task| task.future.is_none());
         let moved = world.borrow_mut().step();
         if is_done && !moved && working.is_none() && notices.is_empty() {
@@ -473,6 +507,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
     if let Some(problem) = journal.problems.first() {
         return Err(problem.clone());
     }
+    copies_are_equal(&world.borrow(), &layout(plan))?;
     let history = History::new(journal.events).map_err(|error| error.to_string())?;
     let verdict = check_parts(&Map, &history, &Options::default());
     if !verdict.is_linearizable() {
@@ -482,16 +517,55 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
 }
 
 /// As if all clients had sent a heartbeat.
-fn advance_era(world: &Shared, clients: &[Rc<Client<Port>>], tasks: &[Task]) {
+fn advance_era(world: &Shared, clients: &[Rc<Client<Port>>], tasks: &[Task], fault: Option<Fault>) {
     let living = clients
         .iter()
         .zip(tasks)
         .filter(|(_, task)| task.future.is_some());
     let least = living.map(|(client, _)| client.oldest()).min();
     let mut world = world.borrow_mut();
+    if fault == Some(Fault::NoEras) {
+        world.eras = Eras { now: 1, least: 3 };
+        return;
+    }
     let least = least.unwrap_or(world.eras.now).min(world.eras.now);
     world.eras.least = world.eras.least.max(least);
     if world.eras.least == world.eras.now && world.random.random_range(0..50) == 0 {
         world.eras.now += 1;
     }
+}
+
+/// Whether all copies of the index are equal, and none of its words is in a round.
+fn copies_are_equal(world: &World, layout: &Layout) -> Result<(), String> {
+    let word = |node: NodeId, at: Address| {
+        let bytes = world
+            .memory(node, at.region())
+            .map(|memory| &memory[at.offset() as usize..at.offset() as usize + 8]);
+        bytes
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u64::from_le_bytes)
+    };
+    let equal = |at: Address| {
+        let region = &world.view.regions[usize::from(at.region())];
+        let copies: Vec<Option<u64>> = region.nodes.iter().map(|node| word(*node, at)).collect();
+        match copies.iter().all(|copy| *copy == copies[0]) {
+            true => Ok(copies[0].unwrap_or(0)),
+            false => Err(format!("copies of {at:x?} differ: {copies:x?}")),
+        }
+    };
+    let mut segments = BTreeSet::new();
+    for n in 0..1_u32 << layout.depth {
+        segments.insert(equal(layout.directory.plus(8 * n))? & ((1 << 46) - 1));
+    }
+    while let Some(at) = segments.pop_first().and_then(Address::from_bits) {
+        if let Some(part) = successor(equal(at.plus(SUCCESSOR_AT))?) {
+            segments.insert(part.bits());
+            segments.insert(equal(part.plus(SIBLING_AT))?);
+            continue;
+        }
+        for n in 0..layout.segments.slots() {
+            equal(at.plus(layout.segments.slot_at(n)))?;
+        }
+    }
+    Ok(())
 }
