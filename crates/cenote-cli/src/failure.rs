@@ -85,3 +85,21 @@ impl From<cenote::Error> for Failure {
         }
     }
 }
+
+impl From<cenote::remote::ConnectError> for Failure {
+    fn from(error: cenote::remote::ConnectError) -> Self {
+        match error {
+            cenote::remote::ConnectError::Lease(_) => Self::Misuse(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<cenote::remote::Error> for Failure {
+    fn from(error: cenote::remote::Error) -> Self {
+        match error {
+            cenote::remote::Error::Name { .. } => Self::Misuse(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}

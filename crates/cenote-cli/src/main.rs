@@ -71,6 +71,8 @@ enum Command {
     Export(commands::export::Args),
     /// Run a command under a lock that survives its owners
     Lock(commands::lock::Args),
+    /// Answer for locks that processes and machines share without a pool
+    Lockd(commands::lockd::Args),
     /// Show a pool's figures
     Stat(commands::stat::Args),
     /// Check a pool and account for every byte of it
@@ -130,6 +132,7 @@ fn main() -> ExitCode {
         Command::Load(args) => commands::load::run(args, &out),
         Command::Export(args) => commands::export::run(args, &out),
         Command::Lock(args) => commands::lock::run(args, &out),
+        Command::Lockd(args) => commands::lockd::run(args, &out),
         Command::Stat(args) => commands::stat::run(args, &out),
         Command::Fsck(args) => commands::fsck::run(args, &out),
         Command::Trim(args) => commands::trim::run(args, &out),

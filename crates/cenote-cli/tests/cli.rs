@@ -12,6 +12,8 @@ mod groups;
 mod hosts;
 #[path = "cli/keys.rs"]
 mod keys;
+#[path = "cli/lock_services.rs"]
+mod lock_services;
 #[path = "cli/locks.rs"]
 mod locks;
 #[path = "cli/mapreduce.rs"]
@@ -168,6 +170,7 @@ fn every_command_explains_itself() {
         "load",
         "export",
         "lock",
+        "lockd",
         "stat",
         "fsck",
         "bench",

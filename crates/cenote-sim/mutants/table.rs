@@ -26,17 +26,6 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         | Mutant::OwnerBelieved => Some("crates/cenote/tests/unjudged.rs"),
         Mutant::DirectoryLoneDeathIgnored => Some("crates/cenote/tests/directory_locks.rs"),
         Mutant::DirectoryPassesUnbounded => Some("crates/cenote/src/sync/directory/cohort_tests.rs"),
-        // They need a network, which the simulator has not.
-        Mutant::DirectoryVersionNotChecked
-        | Mutant::DirectoryEpochNotChecked
-        | Mutant::DirectoryQueueLost
-        | Mutant::DirectoryGrantOfOldTicket
-        | Mutant::DirectoryEndedSessionHeard
-        | Mutant::DirectoryNextReadersForgotten
-        | Mutant::DirectoryDataNotKept
-        | Mutant::DirectoryGiveUpOfOldTicket
-        | Mutant::DirectoryForwardCountedTwice
-        | Mutant::DirectoryForwardNotRepeated => Some("crates/cenote/tests/directory_messages/mutants.rs"),
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
     }
@@ -167,16 +156,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         | DirectoryLoneDeathIgnored
         | DirectoryPassesUnbounded
         | OwnerBelieved
-        | DirectoryVersionNotChecked
-        | DirectoryEpochNotChecked
-        | DirectoryQueueLost
-        | DirectoryGrantOfOldTicket
-        | DirectoryEndedSessionHeard
-        | DirectoryNextReadersForgotten
-        | DirectoryDataNotKept
-        | DirectoryGiveUpOfOldTicket
-        | DirectoryForwardCountedTwice
-        | DirectoryForwardNotRepeated
         | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
@@ -233,6 +212,26 @@ pub fn trial(mutant: Mutant) -> Trial {
         | DirectoryQueueNotHeld
         | DirectorySharersNotAwaited
         | DirectorySuccessorNotTold => quick(noncoherent(DirectoryLocks, 3, 2, 10, 2, Random)),
+
+        DirectoryVersionNotChecked
+        | DirectoryEpochNotChecked
+        | DirectoryQueueLost
+        | DirectoryGrantOfOldTicket
+        | DirectoryEndedSessionHeard
+        | DirectoryNextReadersForgotten
+        | DirectoryDataNotKept
+        | DirectoryGiveUpOfOldTicket
+        | DirectoryForwardCountedTwice
+        | DirectoryForwardNotRepeated
+        | RemoteLeaseFromAnswer
+        | RemoteLeaseIgnored
+        | RemotePauseCounted
+        | RemoteRegionNotStamped
+        | RemoteChangesForgotten
+        | RemoteEnteredClosing
+        | RemoteCommitEarly
+        | RemoteNoteOutOfOrder
+        | RemoteLeaverCountsAsDead => quick(coherent(LockService, 4, 2, 12, 2, Random)),
 
         DirectoryOpenWhileClosing => quick(noncoherent(DirectoryLocks, 2, 3, 2, 0, Random)),
         DirectoryEntryNotReread => slow(noncoherent(DirectoryLocks, 4, 1, 20, 0, Random)),

@@ -198,6 +198,11 @@ fn rwlock() {
 }
 
 #[test]
+fn lock_service() {
+    all_cases(Subject::LockService);
+}
+
+#[test]
 fn removal() {
     all_cases(Subject::Removal);
 }

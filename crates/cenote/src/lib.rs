@@ -54,6 +54,7 @@ mod mutant;
 mod pod;
 #[cfg(feature = "internals")]
 pub mod pod;
+pub mod remote;
 #[cfg(not(feature = "internals"))]
 mod store;
 #[cfg(feature = "internals")]

@@ -282,6 +282,15 @@ mutants! {
     DirectoryGiveUpOfOldTicket = "directory-give-up-of-old-ticket", "a directory takes what a reader said of an earlier request for what it says of the present one";
     DirectoryForwardCountedTwice = "directory-forward-counted-twice", "the holder of a queue counts each forward that arrives, whatever its number";
     DirectoryForwardNotRepeated = "directory-forward-not-repeated", "a directory does not forward a request again that has not arrived";
+    RemoteLeaseFromAnswer = "remote-lease-from-answer", "a node of a lock service counts its lease from when a heartbeat was answered, not from when it was sent";
+    RemoteLeaseIgnored = "remote-lease-ignored", "threads of a node get locks that it has although its lease has run out";
+    RemotePauseCounted = "remote-pause-counted", "a lock service that was stopped itself counts that time as silence of its nodes";
+    RemoteRegionNotStamped = "remote-region-not-stamped", "a lock service does not keep when a region of a lock was changed";
+    RemoteChangesForgotten = "remote-changes-forgotten", "a node forgets which regions its threads have changed when they unlock";
+    RemoteEnteredClosing = "remote-entered-closing", "a thread gets a lock from its node while the node gives all locks up and leaves";
+    RemoteCommitEarly = "remote-commit-early", "a commit does not wait until the lock service has the data";
+    RemoteNoteOutOfOrder = "remote-note-out-of-order", "a lock service takes a writer's notes in the order in which they arrive";
+    RemoteLeaverCountsAsDead = "remote-leaver-counts-as-dead", "a node that leaves a lock service in order counts as one that died writing";
     HolderUnmapped = "holder-unmapped", "a fence kills a process that holds the lock of a place, although it has not mapped the pool";
     SnapshotNotValidated = "snapshot-not-validated", "a reader without a place believes what it read although the epoch has moved on meanwhile";
 }

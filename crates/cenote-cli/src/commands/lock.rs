@@ -1,4 +1,4 @@
-//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's; or removes the lock.
+//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's, or one of a lock service ([`remote_lock`](super::remote_lock)); or removes the lock.
 //!
 //! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so the next owner after a killed one can
 //! check whether processes that the command had started are still running.
@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use cenote::memory::{Memory, die_with_parent};
+use cenote::remote::Address;
 use cenote::sync::guard::Release;
 use cenote::sync::{Guard, ReadGuard, Timeout};
 use cenote::{Acquired, Backend, Error, Options, Pool};
@@ -20,14 +21,24 @@ use crate::pool::{PoolArg, on_pool};
 
 /// Arguments.
 #[derive(clap::Args)]
+#[command(override_usage = "\
+cenote lock [OPTIONS] <POOL> <NAME> -- <COMMAND>...
+       cenote lock [OPTIONS] --at <ADDR> <NAME> -- <COMMAND>...
+       cenote lock --remove [OPTIONS] <POOL> <NAME>")]
 #[command(after_help = "\
 Exit code: that of COMMAND, 128 + N if signal N ended it; 1 if the lock was not free in time, or something failed; 2 for misuse.
-If this command is killed, the kernel kills COMMAND, but not what COMMAND has started; the lock passes to the next who asks, who is told COMMAND's process id.")]
+If this command is killed, the kernel kills COMMAND, but not what COMMAND has started; the lock passes to the next who asks, who is told COMMAND's process id.
+With --at, COMMAND is also killed, and the exit code 1, if the lock service may have declared this command dead. COMMAND finds a fencing token in CENOTE_FENCING_TOKEN, unless the lock is shared.")]
 pub struct Args {
-    #[command(flatten)]
-    pool: PoolArg,
+    /// The pool's file; with --at the lock's name
+    #[arg(value_name = "POOL")]
+    first: String,
     /// The lock's name; it is made if there is none
-    name: String,
+    #[arg(value_name = "NAME")]
+    second: Option<String>,
+    /// Ask the lock service at this address, unix:PATH or HOST:PORT, instead of a pool (see cenote lockd)
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["form", "count", "permits", "remove"])]
+    at: Option<Address>,
     /// The lock's form; a mutex if nothing is said, with --shared a directory lock
     #[arg(long, value_enum, value_name = "FORM")]
     form: Option<FormArg>,
@@ -69,6 +80,36 @@ enum FormArg {
 }
 
 impl Args {
+    /// The lock's name.
+    pub(super) fn name(&self) -> &str {
+        match &self.at {
+            None => self.second.as_deref().unwrap_or_default(),
+            Some(_) => &self.first,
+        }
+    }
+
+    /// Whether to share the lock.
+    pub(super) fn shared(&self) -> bool {
+        self.shared
+    }
+
+    /// How long to wait.
+    pub(super) fn timeout(&self) -> Timeout {
+        match self.timeout {
+            None => Timeout::Forever,
+            Some(Duration::ZERO) => Timeout::None,
+            Some(time) => Timeout::during(time),
+        }
+    }
+
+    /// What to run.
+    pub(super) fn program(&self) -> Result<(&OsString, &[OsString]), Failure> {
+        match &self.command[..] {
+            [program, arguments @ ..] => Ok((program, arguments)),
+            [] => Err(Failure::misuse("give a command to run")),
+        }
+    }
+
     /// The form that is asked for.
     fn form(&self) -> FormArg {
         let usual = match self.shared {
@@ -79,7 +120,8 @@ impl Args {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+/// Reads a time.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let seconds = match unit {
         "" | "s" => 1.0,
@@ -109,6 +151,19 @@ struct Removed<'a> {
 
 /// Runs the command under the lock, or removes the lock.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    if let Some(address) = &args.at {
+        return match args.second {
+            None => super::remote_lock::run(&args, address, out),
+            Some(_) => Err(Failure::misuse(
+                "with --at there is no pool: give the lock's name alone",
+            )),
+        };
+    }
+    if args.second.is_none() {
+        return Err(Failure::misuse(
+            "give a pool and the lock's name, or --at and the lock's name",
+        ));
+    }
     if args.shared && !matches!(args.form(), FormArg::Rw | FormArg::Directory) {
         return Err(Failure::misuse(
             "a lock of this form cannot be shared: give --form directory or --form rw",
@@ -119,7 +174,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             "a directory lock has a name of its own: give another --form with --count",
         ));
     }
-    let path = args.pool.existing()?;
+    let pool = PoolArg {
+        pool: args.first.clone(),
+    };
+    let path = pool.existing()?;
     let code = on_pool!(&path, &Options::default(), |pool| locked_or_removed(
         &pool, &args, out
     )?);
@@ -127,15 +185,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 }
 
 fn locked_or_removed<M: Backend>(pool: &Pool<M>, args: &Args, out: &Output) -> Result<u8, Failure> {
-    let timeout = match args.timeout {
-        None => Timeout::Forever,
-        Some(Duration::ZERO) => Timeout::None,
-        Some(time) => Timeout::during(time),
-    };
+    let timeout = args.timeout();
     if args.remove {
-        pool.remove_lock_with(&args.name, timeout)?;
+        let name = args.name();
+        pool.remove_lock_with(name, timeout)?;
         if out.json {
-            out.json_line(&Removed { removed: &args.name })?;
+            out.json_line(&Removed { removed: name })?;
         }
         return Ok(0);
     }
@@ -154,7 +209,7 @@ fn locked<M: Backend>(
     timeout: Timeout,
     out: &Output,
 ) -> Result<Option<u8>, Failure> {
-    let (name, index) = (&args.name, args.index.unwrap_or_default());
+    let (name, index) = (args.name(), args.index.unwrap_or_default());
     macro_rules! open {
         ($one:ident, $many:ident) => {
             match args.count {
@@ -227,19 +282,19 @@ fn alone<M: Memory, L: Release<M>>(held: &Guard<'_, M, L>, args: &Args, out: &Ou
 fn late(args: &Args) -> Failure {
     Failure::failed(format!(
         "the lock {:?} was not free in time; `cenote stat` says who has it",
-        args.name
+        args.name()
     ))
 }
 
 /// Runs the command; its exit code.
 fn under(acquired: Acquired, args: &Args, out: &Output, note: impl FnOnce(u32)) -> Result<u8, Failure> {
-    let [program, arguments @ ..] = &args.command[..] else {
-        return Err(Failure::misuse("give a command to run"));
-    };
+    let (program, arguments) = args.program()?;
     if let Acquired::Recovered { from, note } = acquired {
         out.note(format!(
             "cenote: worker {} (generation {}) died with the lock {:?}; its note: {note}",
-            from.worker, from.generation, args.name
+            from.worker,
+            from.generation,
+            args.name()
         ));
     }
     let mut child = die_with_parent(Command::new(program).args(arguments))
@@ -247,17 +302,22 @@ fn under(acquired: Acquired, args: &Args, out: &Output, note: impl FnOnce(u32)) 
         .map_err(Failure::io(program.display()))?;
     note(child.id());
     let status = child.wait().map_err(Failure::io(program.display()))?;
-    let code = match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => 1,
-    };
+    let code = exit_code(status);
     if out.json {
         out.json_line(&Ran {
-            lock: &args.name,
+            lock: args.name(),
             acquired,
             code,
         })?;
     }
     Ok(code)
+}
+
+/// The exit code that says how a command has ended.
+pub(super) fn exit_code(status: std::process::ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        (None, None) => 1,
+    }
 }

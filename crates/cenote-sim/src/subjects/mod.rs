@@ -16,6 +16,7 @@ mod hash;
 mod holding;
 mod hosts;
 mod lease;
+pub mod lock_service;
 mod locks;
 mod log;
 mod machines;
@@ -153,6 +154,8 @@ pub enum Subject {
     Rwlock,
     /// Directory locks, which processes cache together with their data.
     DirectoryLocks,
+    /// A lock service and its nodes, on a network.
+    LockService,
     /// Locks whose names are removed and given again.
     Removal,
     /// Semaphores.
@@ -193,7 +196,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -221,6 +224,7 @@ impl Subject {
         Self::Queue,
         Self::Rwlock,
         Self::DirectoryLocks,
+        Self::LockService,
         Self::Removal,
         Self::Semaphore,
         Self::Condvar,
@@ -279,6 +283,7 @@ impl Subject {
             Self::Queue => "queue",
             Self::Rwlock => "rwlock",
             Self::DirectoryLocks => "directory-locks",
+            Self::LockService => "lock-service",
             Self::Removal => "removal",
             Self::Semaphore => "semaphore",
             Self::Condvar => "condvar",
@@ -376,6 +381,7 @@ impl Subject {
             | Self::Rwlock
             | Self::Semaphore
             | Self::Condvar
+            | Self::LockService
             | Self::Lease => 1 << 11,
             Self::Moving | Self::Shrinking => 1 << 13,
             _ => 1 << 14,
@@ -420,6 +426,7 @@ impl Subject {
             Self::Queue => locks::scenario(load, Form::Queue, parameters),
             Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
             Self::DirectoryLocks => directory_locks::scenario(load, parameters),
+            Self::LockService => lock_service::scenario(load, parameters),
             Self::Removal => removal::scenario(load, parameters),
             Self::Semaphore => semaphore::scenario(load, parameters),
             Self::Condvar => condvar::scenario(load, parameters),

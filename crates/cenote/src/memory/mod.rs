@@ -28,6 +28,7 @@
 
 mod backing;
 mod barrier;
+mod boot_clock;
 mod cells;
 pub(crate) mod checked;
 mod child;
@@ -61,6 +62,7 @@ mod conformance_tests;
 
 pub use backing::{Backing, Device};
 pub use barrier::compiler_barrier;
+pub use boot_clock::time_since_boot;
 pub use cells::{Guarded, OwnedWord, Published, SyncWord, Unpublished, WordLine};
 pub(crate) use child::kill_group;
 pub use child::{Signal, WatchedChild, await_any, crash};

@@ -3,14 +3,35 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use cenote::sync::directory::messages::hub::DirectoryThread;
-use cenote::sync::directory::messages::link::{Incoming, Link, LinkError, Outgoing};
+use cenote::Acquired;
+use cenote::remote::LockClient;
+use cenote::sync::directory::messages::Directory;
+use cenote::sync::directory::messages::directory::Limits;
 use cenote::sync::directory::messages::message::{ToDirectory, ToNode};
-use cenote::sync::directory::messages::{Directory, RemoteLock, RemoteNode, channel};
+use cenote::sync::directory::service::channel;
+use cenote::sync::directory::service::hub::DirectoryThread;
+use cenote::sync::directory::service::link::{Incoming, Link, LinkError, Outgoing};
 
-use crate::random::Draws;
+/// What may have been lost is sent again soon, so that the test is short.
+const RESEND: Duration = Duration::from_millis(2);
 
-const LOCK: u64 = 3;
+/// SplitMix64.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below a bound.
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
 
 /// One direction of a network.
 struct Network<M> {
@@ -51,15 +72,15 @@ impl<M: Clone> Network<M> {
 struct Out(Network<ToDirectory>, Box<dyn Outgoing>);
 
 impl Outgoing for Out {
-    fn send(&mut self, message: &ToDirectory) -> Result<(), LinkError> {
+    fn send(&mut self, message: ToDirectory) -> Result<(), LinkError> {
         let late = match self.0.draws.below(4) {
             0 => self.0.late.pop_front(),
             _ => None,
         };
-        let arrives = self.0.pass(message.clone());
+        let arrives = self.0.pass(message);
         arrives
-            .iter()
-            .chain(&late)
+            .into_iter()
+            .chain(late)
             .try_for_each(|message| self.1.send(message))
     }
 }
@@ -79,35 +100,45 @@ impl Incoming for In {
 fn nodes_count_together_over_connections_that_lose_repeat_and_reorder() {
     const NODES: u64 = 3;
     const TIMES: u64 = 60;
-    let mut directory = Directory::new();
-    directory.create(LOCK, vec![0; 8]);
-    let directory = DirectoryThread::start(directory).unwrap();
+    let directory = Directory::new(Limits {
+        lease: 30_000_000,
+        locks: 1,
+        bytes: 1 << 10,
+    });
+    let directory = DirectoryThread::start_with(directory, RESEND).unwrap();
     let connect = |seed: u64| {
-        let link = channel::connect(&directory.hub()).unwrap();
+        let link = channel::connect(&directory.hub(), "").unwrap();
         println!("seed {seed}");
-        Link {
+        LockClient::over(Link {
+            resend: RESEND,
             outgoing: Box::new(Out(Network::new(seed), link.outgoing)),
             incoming: Box::new(In(Network::new(!seed), link.incoming)),
             ..link
-        }
+        })
     };
     std::thread::scope(|scope| {
         for seed in 1..=NODES {
-            let node = RemoteNode::new(connect(seed)).unwrap();
+            let client = connect(seed).unwrap();
             scope.spawn(move || {
-                let lock = RemoteLock::new(&node, LOCK);
-                for _ in 0..TIMES {
-                    let before = u64::from_le_bytes(lock.read().unwrap()[..].try_into().unwrap());
+                let lock = client.rwlock::<u64>("count").unwrap();
+                for n in 0..TIMES {
+                    let before = *lock.read().unwrap();
                     let mut guard = lock.write().unwrap();
-                    let count = u64::from_le_bytes(guard[..].try_into().unwrap());
-                    assert!(before <= count);
-                    guard.copy_from_slice(&(count + 1).to_le_bytes());
+                    assert_eq!(guard.acquired(), Acquired::Clean);
+                    assert!(before <= *guard);
+                    *guard += 1;
+                    match n % 5 {
+                        0 => guard.set_note(n).unwrap(),
+                        1 => guard.commit().unwrap(),
+                        _ => {}
+                    }
                 }
+                drop(lock);
+                client.close().unwrap();
             });
         }
     });
-    let node = RemoteNode::new(channel::connect(&directory.hub()).unwrap()).unwrap();
-    let lock = RemoteLock::new(&node, LOCK);
-    let count = u64::from_le_bytes(lock.read().unwrap()[..].try_into().unwrap());
-    assert_eq!(count, NODES * TIMES);
+    let client = LockClient::over(channel::connect(&directory.hub(), "").unwrap()).unwrap();
+    let lock = client.rwlock::<u64>("count").unwrap();
+    assert_eq!(*lock.read().unwrap(), NODES * TIMES);
 }

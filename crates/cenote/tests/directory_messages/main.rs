@@ -1,11 +1,8 @@
-//! Directory locks by messages: on a simulated network, in all small cases, between threads, and between processes.
+//! Lock services at work: between threads, over connections that lose and reorder, over sockets, between processes; leases; peers that are slow or hostile. The protocol itself is checked on a simulated network, in
+//! `crates/cenote-sim`.
 
-mod costs;
-mod exhaustive;
 mod handles;
-mod hostile;
+mod leases;
 mod lossy;
-mod mutants;
+mod peers;
 mod processes;
-mod random;
-mod world;

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cenote::Acquired;
-use cenote::sync::directory::messages::hub::DirectoryThread;
-use cenote::sync::directory::messages::{Directory, RemoteError, RemoteLock, RemoteNode, socket};
+use cenote::remote::{Address, Error, LockClient, LockService, RwLock, ServiceOptions};
 
-const LOCK: u64 = 1;
+/// What the lock covers: what nobody may find, and a count.
+type Value = [u64; 2];
 /// Names the socket, to a process that is one of the three.
 const SOCKET: &str = "CENOTE_TEST_DIRECTORY_SOCKET";
 /// What the process does.
@@ -33,11 +33,11 @@ fn child(path: &Path, part: &str) -> (Child, impl Iterator<Item = String> + use<
 }
 
 /// Forks a child that lives longer than the test waits for anything. It must not keep its parent alive in the eyes of the directory, nor act for it.
-fn outlive(lock: &RemoteLock) {
+fn outlive(lock: &RwLock<Value>) {
     // SAFETY: the child calls nothing that needs another thread or a lock that one may have had.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let is_refused = lock.read().err() == Some(RemoteError::Forked);
+        let is_refused = lock.read().err() == Some(Error::Forked);
         // SAFETY: the child ends at once, or after some time; no destructor of the parent's runs.
         unsafe {
             if !is_refused {
@@ -58,11 +58,12 @@ fn one_of_three() {
     let Ok(path) = std::env::var(SOCKET) else {
         return;
     };
-    let node = RemoteNode::new(socket::connect(Path::new(&path)).unwrap()).unwrap();
-    let lock = RemoteLock::new(&node, LOCK);
+    let client = LockClient::connect(&Address::Unix(path.into())).unwrap();
+    let lock = client.rwlock::<Value>("stock").unwrap();
     if std::env::var(PART).unwrap() == "dies" {
         let mut guard = lock.write().unwrap();
         guard[0] = 99;
+        guard.set_note(4711).unwrap();
         outlive(&lock);
         println!("SAYS holds");
         std::thread::sleep(Duration::from_secs(600));
@@ -70,11 +71,12 @@ fn one_of_three() {
     let mut told = 0;
     for _ in 0..TIMES {
         let mut guard = lock.write().unwrap();
-        told += u64::from(guard.acquired() != Acquired::Clean);
-        let count = u64::from_le_bytes(guard[8..16].try_into().unwrap()) + 1;
-        guard[8..16].copy_from_slice(&count.to_le_bytes());
+        told += u64::from(matches!(guard.acquired(), Acquired::Recovered { note: 4711, .. }));
+        guard[1] += 1;
         assert_eq!(guard[0], 0, "what the dead one wrote was not handed over");
     }
+    drop(lock);
+    client.close().unwrap();
     println!("SAYS told {told}");
 }
 
@@ -82,10 +84,9 @@ fn one_of_three() {
 fn one_is_killed_while_it_has_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("directory");
-    let mut directory = Directory::new();
-    directory.create(LOCK, vec![0; 64]);
-    let directory = DirectoryThread::start(directory).unwrap();
-    let _listener = socket::Listener::start(&path, directory.hub()).unwrap();
+    let address = Address::Unix(path.clone());
+    let service = LockService::start(&ServiceOptions::default()).unwrap();
+    service.listen(&address).unwrap();
 
     let (mut dies, mut said) = child(&path, "dies");
     assert_eq!(said.next().as_deref(), Some("holds"));
@@ -105,8 +106,7 @@ fn one_is_killed_while_it_has_the_lock() {
     assert!(killed.elapsed() < Duration::from_secs(OUTLIVES / 2));
     // Its successor is told, and everybody until that one has unlocked.
     assert_eq!(told, 1);
-    let node = RemoteNode::new(socket::connect(&path).unwrap()).unwrap();
-    let lock = RemoteLock::new(&node, LOCK);
-    let guard = lock.read().unwrap();
-    assert_eq!(u64::from_le_bytes(guard[8..16].try_into().unwrap()), 2 * TIMES);
+    let client = service.client("").unwrap();
+    let lock = client.existing_rwlock::<Value>("stock").unwrap();
+    assert_eq!(*lock.read().unwrap(), [0, 2 * TIMES]);
 }

@@ -28,14 +28,14 @@ pub struct Cohort {
 }
 
 /// A thread that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Waiter {
     identity: u64,
     wants: Permission,
 }
 
 /// What the threads of a process know in common.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Local {
     /// The process's number among the nodes.
     pub node: Option<Node>,
@@ -100,7 +100,8 @@ impl Local {
             || self.waiting.iter().any(|waiter| waiter.identity == identity)
     }
 
-    fn is_idle(&self) -> bool {
+    /// Whether no thread has the lock.
+    pub fn is_idle(&self) -> bool {
         self.writer == 0 && self.readers.is_empty()
     }
 

@@ -21,6 +21,7 @@
 //! | `inspect` | who has a lock and who waits for it, for people to read |
 //! | `lock`, `guard` | the handle for users, on any memory, and its holds |
 //! | `messages/` | the other transport: messages to a directory at a memory node |
+//! | `service/` | that transport at work: connections, threads, handles for users |
 //!
 //! `entry` and `queue` are pure: they know neither pools nor messages. The protocol page is `docs/protocols/directory-locks.md`.
 
@@ -36,6 +37,7 @@ pub mod lock;
 pub mod messages;
 pub mod node;
 pub mod queue;
+pub mod service;
 pub mod state;
 pub mod transition;
 

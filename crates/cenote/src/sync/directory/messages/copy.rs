@@ -1,10 +1,13 @@
 //! What a node has of a lock: its permission, its data, and, if it writes or is the next writer, the queue.
 //!
 //! A node that dies leaves nothing: the directory has all that is needed to go on without it.
+//!
+//! What the node had of the data stays when it gives the lock up: the next grant brings what has changed since.
 
 use std::sync::Arc;
 
-use super::message::{DirectorySays, Grant, NodeSays, Session, Transfer};
+use super::message::{DirectorySays, Former, Grant, NodeSays, Transfer};
+use super::region::Data;
 use crate::mutant::{self, Mutant};
 use crate::sync::directory::node::Node;
 use crate::sync::directory::queue::{Permission, Queue, Request};
@@ -29,15 +32,26 @@ enum State {
     Reads {
         asked_by: Option<Node>,
     },
-    Writes(Held),
+    Writes {
+        held: Held,
+        noted: Noted,
+    },
     /// It has sent a transfer.
     HandsOver {
         held: Held,
         /// How many requests the directory has forwarded, as far as is known.
         forwarded: u16,
     },
-    /// There is no such lock.
-    Missing,
+}
+
+/// What a writer has let the directory know of what it is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Noted {
+    note: u64,
+    /// How many notes there were in this epoch.
+    number: u32,
+    /// How many of them the directory has, as far as is known.
+    known: u32,
 }
 
 /// A lock, as a node has it.
@@ -46,16 +60,34 @@ pub struct Copy {
     state: State,
     /// The number of the last request.
     ticket: u64,
-    data: Arc<Vec<u8>>,
-    former: Option<Session>,
+    /// The data is as it was when this epoch began, but for what the node itself has changed.
+    known: u64,
+    data: Arc<Data>,
+    former: Option<Former>,
 }
 
 impl Copy {
+    /// A new lock's, with regions of these lengths.
+    pub fn new(lens: &[u32]) -> Self {
+        Self {
+            data: Arc::new(Data::zeroed(lens)),
+            ..Self::default()
+        }
+    }
+
     /// What the node may do.
     pub fn permission(&self) -> Option<Permission> {
         match &self.state {
             State::Reads { .. } => Some(Permission::Shared),
-            State::Writes(_) => Some(Permission::Exclusive),
+            State::Writes { .. } => Some(Permission::Exclusive),
+            _ => None,
+        }
+    }
+
+    /// The epoch in which the node writes, or has written and hands over.
+    pub fn epoch(&self) -> Option<u64> {
+        match &self.state {
+            State::Writes { held, .. } | State::HandsOver { held, .. } => Some(held.epoch),
             _ => None,
         }
     }
@@ -79,29 +111,57 @@ impl Copy {
     pub fn asked_by(&self) -> Option<Node> {
         match &self.state {
             State::Reads { asked_by } => *asked_by,
-            State::Writes(held) => held.queue.requests().first().map(|request| request.node),
+            State::Writes { held, .. } => held.queue.requests().first().map(|request| request.node),
             _ => None,
         }
     }
 
-    /// Whether the directory knows no such lock.
-    pub fn is_missing(&self) -> bool {
-        matches!(self.state, State::Missing)
-    }
-
     /// The data. It says what the lock protects only while the node has the lock.
-    pub fn data(&self) -> &Arc<Vec<u8>> {
+    pub fn data(&self) -> &Arc<Data> {
         &self.data
     }
 
     /// The data, for a writer; and who died or panicked writing since a writer has unlocked.
-    pub fn written(&mut self) -> (&mut Arc<Vec<u8>>, &mut Option<Session>) {
+    pub fn written(&mut self) -> (&mut Arc<Data>, &mut Option<Former>) {
         (&mut self.data, &mut self.former)
     }
 
     /// Who died or panicked writing.
-    pub fn former(&self) -> Option<Session> {
+    pub fn former(&self) -> Option<Former> {
         self.former
+    }
+
+    /// What the directory would tell the next owner that the writer was doing.
+    pub fn note(&self) -> u64 {
+        match &self.state {
+            State::Writes { noted, .. } if noted.number > 0 => noted.note,
+            _ => self.former.map_or(0, |former| former.note),
+        }
+    }
+
+    /// How many notes a writer has left in this epoch.
+    pub fn notes(&self) -> u32 {
+        match &self.state {
+            State::Writes { noted, .. } => noted.number,
+            _ => 0,
+        }
+    }
+
+    /// Whether the directory has the writer's last note.
+    pub fn is_noted(&self) -> bool {
+        match &self.state {
+            State::Writes { noted, .. } => noted.known == noted.number,
+            _ => true,
+        }
+    }
+
+    /// A writer leaves a note.
+    pub fn set_note(&mut self, note: u64) -> Option<NodeSays> {
+        if let State::Writes { noted, .. } = &mut self.state {
+            noted.note = note;
+            noted.number += 1;
+        }
+        self.again()
     }
 
     /// Asks for the lock, unless the node has it already or has asked. A reader that asks to write reads no more.
@@ -111,17 +171,17 @@ impl Copy {
         }
         self.ticket += 1;
         self.state = State::Waits { wants, held: None };
-        self.tick()
+        self.again()
     }
 
     /// Gives up what the node has; its threads have given it up.
     pub fn give_up(&mut self) -> Option<NodeSays> {
         match std::mem::take(&mut self.state) {
             State::Reads { .. } => Some(NodeSays::GaveUp { ticket: self.ticket }),
-            State::Writes(held) => {
+            State::Writes { held, .. } => {
                 let forwarded = held.arrived;
                 self.state = State::HandsOver { held, forwarded };
-                self.tick()
+                self.again()
             }
             other => {
                 self.state = other;
@@ -130,20 +190,26 @@ impl Copy {
         }
     }
 
-    /// Time has passed: what is to be sent again.
-    pub fn tick(&self) -> Option<NodeSays> {
+    /// What is to be sent again, as it may have been lost.
+    pub fn again(&self) -> Option<NodeSays> {
         match &self.state {
-            State::Waits { wants, .. } => {
-                let (ticket, wants) = (self.ticket, *wants);
-                Some(NodeSays::Request { ticket, wants })
-            }
+            State::Waits { wants, .. } => Some(NodeSays::Request {
+                ticket: self.ticket,
+                wants: *wants,
+                known: self.known,
+            }),
+            State::Writes { held, noted } if noted.known < noted.number => Some(NodeSays::Note {
+                epoch: held.epoch,
+                number: noted.number,
+                note: noted.note,
+            }),
             State::HandsOver { held, forwarded } if held.arrived >= *forwarded => {
                 let mut queue = held.queue.clone();
                 Some(NodeSays::Transfer(Box::new(Transfer {
                     epoch: held.epoch,
                     version: held.arrived,
                     handover: queue.hand_over(),
-                    data: self.data.clone(),
+                    changes: self.data.changes(),
                     former: self.former,
                 })))
             }
@@ -170,10 +236,11 @@ impl Copy {
                 request,
             } => return self.enqueue(epoch, number, request),
             DirectorySays::Transferred { epoch } => {
-                if let State::HandsOver { held, .. } = &self.state
-                    && held.epoch == epoch
-                {
+                if self.is_handing_over() && self.epoch() == Some(epoch) {
                     self.state = State::Nothing;
+                    // The next epoch began with what this node had.
+                    self.known = epoch + 1;
+                    Arc::make_mut(&mut self.data).forget_changes();
                 }
             }
             DirectorySays::Denied { epoch, version } => {
@@ -184,11 +251,17 @@ impl Copy {
                 }
             }
             DirectorySays::Yield { ticket, next } => return self.be_asked(ticket, next),
-            DirectorySays::NoSuchLock { ticket } => {
-                if self.ticket == ticket && matches!(self.state, State::Waits { .. }) {
-                    self.state = State::Missing;
+            DirectorySays::Noted { epoch, number } => {
+                if let State::Writes { held, noted } = &mut self.state
+                    && held.epoch == epoch
+                {
+                    noted.known = number.clamp(noted.known, noted.number);
                 }
             }
+            DirectorySays::Opened { .. }
+            | DirectorySays::Refused { .. }
+            | DirectorySays::Heard { .. }
+            | DirectorySays::Ended => {}
         }
         None
     }
@@ -198,18 +271,21 @@ impl Copy {
         let State::Waits { held, .. } = &mut self.state else {
             return;
         };
-        if !is_this {
+        if !is_this || !Arc::make_mut(&mut self.data).apply(&grant.changes) {
             return;
         }
         let held = held.take();
         self.state = match grant.permission {
             Permission::Shared => State::Reads { asked_by: None },
-            Permission::Exclusive => State::Writes(match held {
-                Some(held) if held.epoch == grant.epoch => held,
-                _ => Held::new(grant.epoch, grant.queue),
-            }),
+            Permission::Exclusive => State::Writes {
+                held: match held {
+                    Some(held) if held.epoch == grant.epoch => held,
+                    _ => Held::new(grant.epoch, grant.queue),
+                },
+                noted: Noted::default(),
+            },
         };
-        (self.data, self.former) = (grant.data, grant.former);
+        (self.known, self.former) = (grant.epoch, grant.former);
     }
 
     fn be_asked(&mut self, ticket: u64, by: Node) -> Option<NodeSays> {
@@ -226,9 +302,9 @@ impl Copy {
 
     fn enqueue(&mut self, epoch: u64, number: u16, request: Request) -> Option<NodeSays> {
         let held = match &mut self.state {
-            State::Waits { held: Some(held), .. } | State::Writes(held) | State::HandsOver { held, .. } => {
-                held
-            }
+            State::Waits { held: Some(held), .. }
+            | State::Writes { held, .. }
+            | State::HandsOver { held, .. } => held,
             _ => return None,
         };
         if held.epoch != epoch {
@@ -243,7 +319,7 @@ impl Copy {
         let version = held.arrived;
         // A transfer that was sent before is denied, or will be.
         match &self.state {
-            State::HandsOver { forwarded, .. } if is_next && version >= *forwarded => self.tick(),
+            State::HandsOver { forwarded, .. } if is_next && version >= *forwarded => self.again(),
             _ => Some(NodeSays::Arrived { epoch, version }),
         }
     }

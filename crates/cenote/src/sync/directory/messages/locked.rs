@@ -4,9 +4,9 @@
 //! what was lost, and it is all that is needed to build the queue anew when its holder dies. A crash of the directory is not survived.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::message::{DirectorySays, Grant, NodeSays, Session, Transfer};
+use super::message::{DirectorySays, Former, Grant, NodeSays, Session, Transfer};
+use super::region::Stored;
 use crate::mutant::{self, Mutant};
 use crate::sync::directory::entry::{Answer, Entry, Left};
 use crate::sync::directory::node::{Node, Nodes};
@@ -24,6 +24,8 @@ pub type Replies = Vec<(Node, DirectorySays)>;
 struct Standing {
     ticket: u64,
     wants: Permission,
+    /// The epoch whose regions the node has.
+    known: u64,
     /// How many requests for the lock were accepted before.
     order: u64,
     place: Place,
@@ -51,13 +53,19 @@ pub struct Locked {
     standings: BTreeMap<Node, Standing>,
     /// How many requests were accepted.
     accepted: u64,
-    data: Arc<Vec<u8>>,
-    former: Option<Session>,
+    /// How many transfers were accepted.
+    transfers: u64,
+    data: Stored,
+    former: Option<Former>,
+    /// What the next owner is told that the writer was doing, should it die.
+    note: u64,
+    /// How many notes the writer has left in this epoch.
+    notes: u32,
 }
 
 impl Locked {
-    /// A lock that nobody has, over this data.
-    pub fn new(data: Vec<u8>) -> Self {
+    /// A lock that nobody has, over regions of these lengths.
+    pub fn new(lens: &[u32]) -> Self {
         Self {
             entry: Entry::default(),
             epoch: 0,
@@ -66,8 +74,11 @@ impl Locked {
             arrived: 0,
             standings: BTreeMap::new(),
             accepted: 0,
-            data: Arc::new(data),
+            transfers: 0,
+            data: Stored::zeroed(lens),
             former: None,
+            note: 0,
+            notes: 0,
         }
     }
 
@@ -82,8 +93,23 @@ impl Locked {
     }
 
     /// The data that was written back last.
-    pub fn data(&self) -> &[u8] {
+    pub fn data(&self) -> &Stored {
         &self.data
+    }
+
+    /// Who died or panicked writing, if no thread has written and unlocked since.
+    pub fn former(&self) -> Option<Former> {
+        self.former
+    }
+
+    /// What the next owner would be told that the writer was doing; 0 if nothing.
+    pub fn note(&self) -> u64 {
+        self.note
+    }
+
+    /// How many transfers were accepted.
+    pub fn transfers(&self) -> u64 {
+        self.transfers
     }
 
     /// The nodes that wait, in the order in which their requests were accepted.
@@ -102,14 +128,22 @@ impl Locked {
     /// A node says something.
     pub fn receive(&mut self, node: Node, says: NodeSays) -> Result<Replies, Impossible> {
         match says {
-            NodeSays::Request { ticket, wants } => self.request(node, ticket, wants),
+            NodeSays::Request { ticket, wants, known } => self.request(node, ticket, wants, known),
             NodeSays::Arrived { epoch, version } => self.have_arrived(node, epoch, version),
             NodeSays::Transfer(transfer) => self.transfer(node, *transfer),
             NodeSays::GaveUp { ticket } => Ok(self.give_up(node, ticket)),
+            NodeSays::Note { epoch, number, note } => self.be_noted(node, epoch, number, note),
+            NodeSays::Open(_) | NodeSays::Alive { .. } | NodeSays::Leave => Err(Impossible),
         }
     }
 
-    fn request(&mut self, node: Node, ticket: u64, wants: Permission) -> Result<Replies, Impossible> {
+    fn request(
+        &mut self,
+        node: Node,
+        ticket: u64,
+        wants: Permission,
+        known: u64,
+    ) -> Result<Replies, Impossible> {
         if let Some(standing) = self.standings.get(&node) {
             if ticket <= standing.ticket {
                 return Ok(match ticket == standing.ticket {
@@ -135,6 +169,7 @@ impl Locked {
             Standing {
                 ticket,
                 wants,
+                known,
                 order,
                 place,
             },
@@ -191,7 +226,7 @@ impl Locked {
             // A living node's epoch ends by its transfer alone.
             return Ok(vec![(node, DirectorySays::Transferred { epoch })]);
         }
-        let is_whole = transfer.data.len() == self.data.len() && transfer.version <= self.entry.version();
+        let is_whole = self.data.admits(&transfer.changes) && transfer.version <= self.entry.version();
         if !is_whole || epoch > self.epoch || self.entry.owner() != Some(node) {
             return Err(Impossible);
         }
@@ -203,11 +238,13 @@ impl Locked {
             return Ok(replies);
         }
         self.set_place(node, Place::HasHad);
-        if !mutant::is(Mutant::DirectoryDataNotKept) {
-            self.data = transfer.data;
-        }
+        self.transfers += 1;
         self.former = transfer.former;
+        self.note = transfer.former.map_or(0, |former| former.note);
         self.begin_epoch(handover.rest);
+        if !mutant::is(Mutant::DirectoryDataNotKept) {
+            self.data.keep(transfer.changes, self.epoch);
+        }
         let mut replies = vec![(node, DirectorySays::Transferred { epoch })];
         replies.extend(self.tell_all());
         Ok(replies)
@@ -232,16 +269,37 @@ impl Locked {
         Ok(handover)
     }
 
-    /// A node's session has ended.
-    pub fn lose(&mut self, session: Session) -> Replies {
+    fn be_noted(&mut self, node: Node, epoch: u64, number: u32, note: u64) -> Result<Replies, Impossible> {
+        if epoch < self.epoch {
+            // It has handed the lock over since.
+            return Ok(Vec::new());
+        }
+        if epoch > self.epoch || self.entry.owner() != Some(node) {
+            return Err(Impossible);
+        }
+        if number > self.notes || mutant::is(Mutant::RemoteNoteOutOfOrder) {
+            (self.notes, self.note) = (number, note);
+        }
+        let number = self.notes;
+        Ok(vec![(node, DirectorySays::Noted { epoch, number })])
+    }
+
+    /// A node waits no more: its session is about to end.
+    pub fn forget(&mut self, node: Node) {
+        self.standings.remove(&node);
+    }
+
+    /// A node's session has ended: in order, if the node has nothing that it has written and not handed over; else it has died.
+    pub fn lose(&mut self, session: Session, in_order: bool) -> Replies {
         let node = session.node();
         self.standings.remove(&node);
         match self.entry.lose(node) {
             Left::Nothing => Vec::new(),
             Left::Granted(_) => self.grants(),
             Left::Queue { wrote } => {
-                if wrote {
-                    self.former = Some(session);
+                if wrote && !in_order {
+                    let note = self.note;
+                    self.former = Some(Former { session, note });
                 }
                 let mut queue: Queue = match mutant::is(Mutant::DirectoryQueueLost) {
                     true => Queue::default(),
@@ -255,8 +313,14 @@ impl Locked {
         }
     }
 
+    /// Whether there may be something to send again.
+    pub fn is_restless(&self) -> bool {
+        let is_next_waiting = self.entry.holder().is_some() && !self.entry.sharers().is_empty();
+        usize::from(self.arrived) < self.forwarded.len() || is_next_waiting
+    }
+
     /// What may have been lost and would not come again by itself: requests on their way to the holder, and what readers are told.
-    pub fn tick(&self) -> Replies {
+    pub fn again(&self) -> Replies {
         let mut replies = match mutant::is(Mutant::DirectoryForwardNotRepeated) {
             true => Vec::new(),
             false => self.forwards_after(self.arrived),
@@ -269,7 +333,7 @@ impl Locked {
         self.epoch += 1;
         self.initial = initial;
         self.forwarded.clear();
-        self.arrived = 0;
+        (self.arrived, self.notes) = (0, 0);
     }
 
     fn set_place(&mut self, node: Node, place: Place) {
@@ -317,7 +381,7 @@ impl Locked {
                     Permission::Shared => Queue::default(),
                     Permission::Exclusive => self.initial.clone(),
                 },
-                data: self.data.clone(),
+                changes: self.data.changed_since(standing.known),
                 former: self.former,
             })),
             (Place::Waits, None) if self.entry.holder() == Some(node) => DirectorySays::Next {

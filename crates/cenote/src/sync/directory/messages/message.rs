@@ -1,16 +1,18 @@
 //! What nodes and the directory say to each other. `docs/protocols/directory-messages.md` says what each message means, and what its loss leads to.
 
-use std::sync::Arc;
-
+use super::region::Change;
 use crate::sync::Owner;
 use crate::sync::directory::node::{NODES_MAX, Node};
 use crate::sync::directory::queue::{Handover, Permission, Queue, Request};
 
-/// The name of a lock at its directory.
+/// The number of a lock at its directory, from 1 on.
 pub type LockId = u64;
 
-/// The most bytes of a lock's data.
-pub const DATA_MAX: usize = 1 << 20;
+/// Stands in messages that are about no lock.
+pub const NO_LOCK: LockId = 0;
+
+/// The most bytes of a lock's name.
+pub const NAME_MAX: usize = 180;
 
 /// A node's membership, from its join to its end: its number, and how many had joined before. It does not come twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +48,15 @@ impl Session {
     }
 }
 
+/// Who died or panicked writing, until a writer has unlocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Former {
+    /// Its session.
+    pub session: Session,
+    /// Its note.
+    pub note: u64,
+}
+
 /// A message to the directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToDirectory {
@@ -77,6 +88,8 @@ pub enum NodeSays {
         ticket: u64,
         /// For what it asks.
         wants: Permission,
+        /// It has the regions as they were when this epoch began.
+        known: u64,
     },
     /// As the holder of the queue it has got all requests up to this number.
     Arrived {
@@ -92,6 +105,35 @@ pub enum NodeSays {
         /// The request by which it read.
         ticket: u64,
     },
+    /// It writes, and this is what it is doing.
+    Note {
+        /// The epoch in which it writes.
+        epoch: u64,
+        /// The number of the note in the epoch, from 1 on.
+        number: u32,
+        /// The note.
+        note: u64,
+    },
+    /// It wants to know a lock by its name. About no lock.
+    Open(Box<Open>),
+    /// A heartbeat. About no lock.
+    Alive {
+        /// Which one.
+        beat: u64,
+    },
+    /// It ends its session, and has nothing that it has written and not handed over. About no lock.
+    Leave,
+}
+
+/// A node wants to know a lock by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Open {
+    /// The number of the question.
+    pub serial: u64,
+    /// The name.
+    pub name: String,
+    /// Lengths of the regions that the lock is made with if there is none. Without them it is not made.
+    pub regions: Option<Vec<u32>>,
 }
 
 /// A writer hands the lock over.
@@ -103,10 +145,10 @@ pub struct Transfer {
     pub version: u16,
     /// To whom, and the rest of the queue.
     pub handover: Handover,
-    /// What the lock protects.
-    pub data: Arc<Vec<u8>>,
+    /// What the lock protects and the node has changed.
+    pub changes: Vec<Change>,
     /// Who died or panicked writing, if no thread has written and unlocked since.
-    pub former: Option<Session>,
+    pub former: Option<Former>,
 }
 
 /// What the directory says.
@@ -151,11 +193,47 @@ pub enum DirectorySays {
         /// The writer.
         next: Node,
     },
-    /// There is no such lock.
-    NoSuchLock {
-        /// The request.
-        ticket: u64,
+    /// The note is known.
+    Noted {
+        /// The epoch.
+        epoch: u64,
+        /// The number of the latest note of the epoch.
+        number: u32,
     },
+    /// There is such a lock: the one that the message is about.
+    Opened {
+        /// The number of the question.
+        serial: u64,
+        /// Lengths of its regions.
+        regions: Vec<u32>,
+    },
+    /// There is no such lock, or none can be made.
+    Refused {
+        /// The number of the question.
+        serial: u64,
+        /// Why.
+        why: Refusal,
+    },
+    /// A heartbeat has arrived. About no lock.
+    Heard {
+        /// Which one.
+        beat: u64,
+    },
+    /// The session has ended. About no lock.
+    Ended,
+}
+
+/// Why a lock cannot be had by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// There is none, and it was not to be made.
+    Missing,
+    /// No lock can have this name.
+    Name,
+    /// No lock can have such regions.
+    Regions,
+    /// The directory has as many locks, or bytes of them, as it may have.
+    Full,
 }
 
 /// A node has got a lock.
@@ -165,12 +243,12 @@ pub struct Grant {
     pub ticket: u64,
     /// What it may do.
     pub permission: Permission,
-    /// The epoch in which a writer holds the queue.
+    /// The epoch: the one in which a writer holds the queue, and that whose regions the node has from now on.
     pub epoch: u64,
     /// What a writer's queue held when the epoch began.
     pub queue: Queue,
-    /// What the lock protects.
-    pub data: Arc<Vec<u8>>,
+    /// What the lock protects and others have changed since the epoch that the node knew.
+    pub changes: Vec<Change>,
     /// Who died or panicked writing, if no thread has written and unlocked since.
-    pub former: Option<Session>,
+    pub former: Option<Former>,
 }

@@ -3,39 +3,32 @@
 //! | file | concept |
 //! |---|---|
 //! | `message` | what is said |
+//! | `region` | what a lock covers, and which of it has changed |
+//! | `moment`, `lease` | time; until when a node cannot have been declared dead |
 //! | `locked` | a lock at the directory: its entry, its data, the requests |
-//! | `directory` | the directory: its locks and the nodes that have joined |
+//! | `directory` | the directory: its locks and their names, and the nodes that have joined |
 //! | `copy` | a lock at a node: its permission, its data, the queue if the node holds it |
 //! | `client` | a node: what it has of each lock |
+//! | `threads` | a node with its threads |
 //! | `frame`, `wire` | messages as bytes |
-//! | `stream` | frames out of bytes that come in pieces |
-//! | `link` | a connection, whatever it is made of |
-//! | `hub` | a directory at work, in a thread |
-//! | `channel` | connections within a process |
-//! | `socket` | connections between processes |
-//! | `remote` | a process as a node |
-//! | `handle` | the handle for users, and its guards |
 //!
-//! `locked`, `directory`, `copy` and `client` are pure: they are told what has arrived, and return what is to be sent. So tests deliver, lose, repeat and reorder as they like.
+//! All of it is pure: told what has arrived and what time it is, it returns what is to be sent. So tests and the simulator deliver, lose, repeat and reorder as they like.
+//! [`service`](super::service) has connections and threads.
 //!
 //! The protocol page is `docs/protocols/directory-messages.md`. No pool is needed, and none is touched.
 
-pub mod channel;
 pub mod client;
 pub mod copy;
 pub mod directory;
 pub mod frame;
-pub mod handle;
-pub mod hub;
-pub mod link;
+pub mod lease;
 pub mod locked;
 pub mod message;
-pub mod remote;
-pub mod socket;
-pub mod stream;
-mod wire;
+pub mod moment;
+pub mod region;
+pub mod threads;
+pub mod wire;
 
 pub use client::Client;
 pub use directory::Directory;
-pub use handle::RemoteLock;
-pub use remote::{RemoteError, RemoteNode};
+pub use threads::NodeState;
