@@ -113,8 +113,15 @@ fn a_node_that_leaves_gives_no_lock_to_its_threads() {
         let leaves = scope.spawn(move || one.close());
         let mut guard = theirs.write().unwrap();
         *guard += 1;
-        // The lock is handed over, and the node that leaves does not know it yet.
-        assert_eq!(mine.try_read().err(), Some(Error::Closed));
+        // The lock is handed over, and the node that leaves, or is about to, does not know it yet.
+        let refused = loop {
+            match mine.try_read() {
+                Ok(guard) => assert!(guard.is_none()),
+                Err(error) => break error,
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(refused, Error::Closed);
         open.send(()).unwrap();
         assert_eq!(leaves.join().unwrap(), Ok(()));
         assert_eq!(*guard, 2);
