@@ -55,7 +55,7 @@ impl Options {
         let keys = format!("--records {} {rounds} --seed {}", self.records, self.seed);
         let words = match command {
             "hash" | "ordered" | "processes" | "together" | "noncoherent" => keys,
-            "alloc" | "locks" | "exchange" => rounds,
+            "alloc" | "locks" | "directory-locks" | "applications" | "exchange" => rounds,
             "waiting" => format!("{rounds} --parties 4,32 --holds 50,1000 --ms 400"),
             // Deaths are counted by themselves, and a line has no rounds.
             _ => String::new(),

@@ -24,7 +24,9 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         | Mutant::LengthUnjudged
         | Mutant::LinkFollowed
         | Mutant::OwnerBelieved => Some("crates/cenote/tests/unjudged.rs"),
-        Mutant::DirectoryLoneDeathIgnored => Some("crates/cenote/tests/directory_locks.rs"),
+        Mutant::DirectoryAskedNotMarked | Mutant::DirectoryLoneDeathIgnored => {
+            Some("crates/cenote/tests/directory_locks.rs")
+        }
         Mutant::DirectoryPassesUnbounded => Some("crates/cenote/src/sync/directory/cohort_tests.rs"),
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
@@ -153,6 +155,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | FramesBelieved
         | LengthUnjudged
         | LinkFollowed
+        | DirectoryAskedNotMarked
         | DirectoryLoneDeathIgnored
         | DirectoryPassesUnbounded
         | OwnerBelieved

@@ -237,6 +237,7 @@ mutants! {
     DirectoryNumberNotCleared = "directory-number-not-cleared", "a process takes a dead one's number among the nodes of a directory lock, with what that had";
     DirectoryOpenWhileClosing = "directory-open-while-closing", "a thread gets a directory lock from its node while the node closes it";
     DirectoryEnteredYielding = "directory-entered-yielding", "a thread gets a directory lock from its node while the node hands it over";
+    DirectoryAskedNotMarked = "directory-asked-not-marked", "the agent of a process is not told which directory lock another process asks for";
     DirectoryLoneDeathIgnored = "directory-lone-death-ignored", "the threads of a process wait for one of them that has died alone";
     DirectoryEntryNotReread = "directory-entry-not-reread", "a thread that reads a directory lock's entry without its lock does not check that it is still valid";
     DirectoryEntryInPlace = "directory-entry-in-place", "a change of a directory lock's entry overwrites the copy that is valid";

@@ -316,6 +316,58 @@ fn a_cohort_that_does_not_look_for_its_dead_waits_for_them() {
     });
 }
 
+/// An agent is told which of many locks other processes ask for, and its process gives up those alone. Without the agent's own thread, and its scans.
+#[test]
+fn an_agent_is_told_which_lock_is_asked_for() {
+    use cenote::sync::Timeout;
+    use cenote::sync::directory::DirectoryLock;
+    use cenote::sync::directory::agent::Agent;
+
+    const LOCKS: usize = 200;
+
+    fn open(pool: &Pool<Noncoherent>, n: usize) -> DirectoryLock<Noncoherent> {
+        DirectoryLock::open_or_create(pool.worker().unwrap(), &format!("value {n}"), 2, &[8]).unwrap()
+    }
+
+    /// The locks that another process gets once the agent has answered.
+    fn asked_for(locks: &[usize]) -> Vec<usize> {
+        let mut got = Vec::new();
+        scene::<Noncoherent>(|path, pool| {
+            let worker = pool.worker().unwrap();
+            let agent = Agent::new(&worker);
+            let mine: Vec<_> = (0..LOCKS).map(|n| open(pool, n)).collect();
+            for lock in &mine {
+                drop(lock.write().unwrap());
+            }
+            assert!(!agent.answer(&worker));
+            let other = Pool::<Noncoherent>::open(path, &options()).unwrap();
+            let theirs: Vec<_> = (0..LOCKS).map(|n| open(&other, n)).collect();
+            for &n in locks {
+                assert!(theirs[n].write_with(Timeout::None).unwrap().is_none());
+            }
+            agent.answer(&worker);
+            assert!(!agent.answer(&worker));
+            for &n in locks {
+                got.extend(theirs[n].write_with(Timeout::None).unwrap().map(|_| n));
+            }
+            drop((theirs, mine));
+        });
+        got
+    }
+
+    let some = [0, 7, 8, 199];
+    assert_eq!(asked_for(&some), some);
+    assert_eq!(asked_for(&[]), []);
+    #[cfg(feature = "mutants")]
+    {
+        use cenote::mutant::{Mutant, choose};
+        choose(Some(Mutant::DirectoryAskedNotMarked));
+        let got = asked_for(&some);
+        choose(None);
+        assert_eq!(got, []);
+    }
+}
+
 #[test]
 fn misuse_is_an_error() {
     fn check<M: Backend>() {

@@ -4,7 +4,7 @@ use super::caption;
 use super::found::Found;
 use super::results::Results;
 use super::row::{self, Row};
-use super::tables::{detection_row, get_row, mutex_row, ordered_get_row, update_row};
+use super::tables::{detection_row, get_row, handover_row, mutex_row, ordered_get_row, update_row};
 use crate::subjects::Failure;
 use crate::table::Style;
 
@@ -14,7 +14,7 @@ type Make = fn(&Found) -> Result<Row, Failure>;
 const LMDB: &str = "LMDB, a txn an operation";
 
 /// The rows, each with the command whose result it is from.
-const ROWS: [(&str, Make); 8] = [
+const ROWS: [(&str, Make); 9] = [
     ("hash", |result| get_row(result, "dashmap")),
     ("hash", |result| get_row(result, LMDB)),
     ("hash", |result| update_row(result, LMDB)),
@@ -22,6 +22,7 @@ const ROWS: [(&str, Make); 8] = [
     ("hash", |result| update_row(result, "Redis")),
     ("ordered", ordered_get_row),
     ("locks", mutex_row),
+    ("directory-locks", handover_row),
     ("detection", detection_row),
 ];
 

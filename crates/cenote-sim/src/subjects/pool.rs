@@ -71,6 +71,8 @@ pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, frame
 
 /// How long the background thread sleeps, where there is time: as long as that of the store layer.
 const TICK_PS: u64 = 1_000_000_000;
+/// After so many of its ticks it scans all directory locks of the process; else it answers for those that are asked for.
+const TICKS_PER_SCAN: u32 = 20;
 
 /// A process that has the pool open.
 pub struct Member<const C: bool> {
@@ -116,11 +118,16 @@ impl<const C: bool> Member<C> {
                 };
                 drop(pod);
                 let mut flush_server = FlushServer::begin(&worker);
-                let locks = Agent::new(&worker);
+                let mut locks = Agent::new(&worker);
+                let mut ticks = 0_u32;
                 while !worker.pod().is_closing() {
                     flush_server.tick(&worker, 1);
                     let _ = collect_adopted(&worker);
-                    locks.tick(&worker);
+                    locks.answer(&worker);
+                    if ticks.is_multiple_of(TICKS_PER_SCAN) {
+                        locks.scan(&worker);
+                    }
+                    ticks = ticks.wrapping_add(1);
                     agent.wait();
                     agent.spend_ps(TICK_PS);
                 }

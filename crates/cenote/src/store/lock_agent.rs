@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::{Pod, Worker};
 use crate::sync::directory::agent::Agent;
+use crate::sync::directory::asked;
 
 /// The running thread. Dropping it ends it.
 pub(super) struct LockAgent {
@@ -26,7 +27,7 @@ impl LockAgent {
             Ok(worker) => {
                 drop(its_pod);
                 let _ = begun.send(Ok(()));
-                let agent = Agent::new(&worker);
+                let mut agent = Agent::new(&worker);
                 while !worker.pod().is_closing() {
                     agent.tick_and_sleep(&worker);
                 }
@@ -44,6 +45,7 @@ impl LockAgent {
         let ours = pod.clone();
         let stop = Box::new(move || {
             ours.close();
+            asked::wake_agent(&ours);
             !ours.is_forked()
         });
         Ok(Self {

@@ -3,7 +3,9 @@
 //! To add a row: a [`Row`] in its file. To add a table: a file here, a line in [`TABLES`], and its place in the template.
 
 mod alloc;
+mod applications;
 mod deaths;
+mod directory_locks;
 mod exchange;
 mod hash;
 mod line;
@@ -19,6 +21,7 @@ use super::row::Row;
 use crate::subjects::Failure;
 
 pub use deaths::detection_row;
+pub use directory_locks::handover_row;
 pub use hash::{get_row, update_row};
 pub use locks::mutex_row;
 pub use ordered::get_row as ordered_get_row;
@@ -47,13 +50,15 @@ pub struct More {
 pub type Make = fn(&Found) -> Result<Table, Failure>;
 
 /// By command.
-pub const TABLES: [(&str, Make); 13] = [
+pub const TABLES: [(&str, Make); 15] = [
     ("hash", hash::table),
     ("processes", processes::table),
     ("ordered", ordered::table),
     ("together", together::table),
     ("locks", locks::table),
     ("waiting", waiting::table),
+    ("directory-locks", directory_locks::table),
+    ("applications", applications::table),
     ("detection", deaths::detection),
     ("host-detection", deaths::hosts),
     ("takeover", deaths::takeover),

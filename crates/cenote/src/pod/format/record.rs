@@ -156,6 +156,16 @@ impl ProcessRecord {
     pub fn declared(self) -> SyncWord {
         sync_word(self.0 + 192)
     }
+
+    /// What the process's agent for directory locks sleeps on.
+    pub fn lock_events(self) -> SyncWord {
+        sync_word(self.0 + 200)
+    }
+
+    /// Bits of the directory locks that other processes ask this one for.
+    pub fn asked_locks(self) -> [SyncWord; 4] {
+        [208, 216, 224, 232].map(|at| sync_word(self.0 + at))
+    }
 }
 
 /// The kind of an operation.

@@ -1,26 +1,28 @@
 //! The agent of a process: a thread that gives directory locks up when another process asks and no thread of this one comes by.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::asked;
 use super::cached::Cohorts;
 use super::cohort::Cohort;
 use super::drive::Effort;
-use crate::memory::{Memory, SLEEPS_BY_MAX};
+use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::instance::event_count;
 
-/// The time between two polls of the locks of a process whose notifications a host of another kernel sends: they wake nobody here.
+/// The longest sleep of the agent of a process whose notifications a host of another kernel sends: they wake nobody here.
 const BETWEEN_POLLS: Duration = Duration::from_millis(1);
-/// The same within one kernel, where a notification may be lost with who was about to send it.
-const LONGEST_SLEEP: Duration = Duration::from_millis(20);
-
-/// The time after which it finds a lock that was opened meanwhile.
-const UNUSED: Duration = Duration::from_millis(5);
+/// The time between two scans of the locks, and so the longest sleep: a notification may be lost with who was about to send it, and a thread of this process may have died alone.
+const BETWEEN_SCANS: Duration = Duration::from_millis(20);
+/// About how many locks are polled in one scan; the next scan goes on from there.
+const LOCKS_PER_SCAN: usize = 1024;
 
 /// An agent's view of its process.
 pub struct Agent {
     cohorts: Arc<Cohorts>,
+    scanned: Instant,
+    /// Where the next scan begins.
+    next: usize,
 }
 
 impl Agent {
@@ -28,41 +30,50 @@ impl Agent {
     pub fn new<M: Memory>(worker: &Worker<M>) -> Self {
         Self {
             cohorts: Cohorts::of(worker),
+            scanned: Instant::now(),
+            next: 0,
         }
     }
 
-    /// Does what is due for all locks that the process has open. Damage is reported to the threads that use them.
+    /// Does what is due for the locks that other processes ask for; if there are none, sleeps until one is asked for, or for some milliseconds. Damage is reported to the threads that use
+    /// a lock.
+    ///
+    /// Cost: six round trips, and those of [`Cohort::drive`] for each lock that is asked for; now and then a round trip for each lock that the process has or waits for.
+    pub fn tick_and_sleep<M: Memory>(&mut self, worker: &Worker<M>) {
+        let prepared = asked::prepare_wait(worker);
+        if self.answer(worker) {
+            return;
+        }
+        if self.scanned.elapsed() >= BETWEEN_SCANS {
+            self.scan(worker);
+            self.scanned = Instant::now();
+        }
+        let longest = match worker.pod().is_in_pod() {
+            true => BETWEEN_POLLS,
+            false => BETWEEN_SCANS,
+        };
+        worker.mem().kernel().wait(&[], &[prepared], longest);
+    }
+
+    /// Does what is due for the next locks that the process has open, whether or not it is asked for them.
     ///
     /// Cost: a round trip for each lock that the process has or waits for.
-    pub fn tick<M: Memory>(&self, worker: &Worker<M>) {
-        for cohort in self.cohorts.all() {
-            let _ = cohort.drive(worker, Effort::Search);
-        }
+    pub fn scan<M: Memory>(&mut self, worker: &Worker<M>) {
+        drive(worker, &self.cohorts.some(&mut self.next, LOCKS_PER_SCAN));
     }
 
-    /// [`Agent::tick`], then sleeps until another process asks for a lock, or for some milliseconds.
-    pub fn tick_and_sleep<M: Memory>(&self, worker: &Worker<M>) {
-        let mem = worker.mem();
-        let all = self.cohorts.all();
-        let prepared: Vec<(u64, u32)> = all
-            .iter()
-            .filter_map(|cohort| Some(cohort.layout.event_count(node_of(cohort)?)))
-            .take(SLEEPS_BY_MAX)
-            .map(|event_count| event_count::prepare_wait(mem, event_count))
-            .collect();
-        drop(all);
-        self.tick(worker);
-        let longest = match worker.pod().is_in_pod() || prepared.len() == SLEEPS_BY_MAX {
-            true => BETWEEN_POLLS,
-            false => LONGEST_SLEEP,
-        };
-        match prepared.is_empty() {
-            true => mem.rest(UNUSED),
-            false => mem.kernel().wait(&[], &prepared, longest),
-        }
+    /// Does what is due for the locks that other processes ask for. Returns whether there are any.
+    ///
+    /// Cost: as [`Agent::tick_and_sleep`], without the scan.
+    pub fn answer<M: Memory>(&self, worker: &Worker<M>) -> bool {
+        let asked = asked::take(worker);
+        drive(worker, &self.cohorts.asked(asked));
+        !asked.is_empty()
     }
 }
 
-fn node_of(cohort: &Cohort) -> Option<super::node::Node> {
-    cohort.local().node
+fn drive<M: Memory>(worker: &Worker<M>, cohorts: &[Arc<Cohort>]) {
+    for cohort in cohorts {
+        let _ = cohort.drive(worker, Effort::Search);
+    }
 }

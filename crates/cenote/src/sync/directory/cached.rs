@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::asked::{self, Asked};
 use super::cohort::{Cohort, Step};
 use super::drive::Effort;
 use super::layout::{Layout, Region};
@@ -20,33 +21,60 @@ const RELEASES_PER_POLL: u32 = 64;
 /// The longest sleep between two polls of the entry: a notification may be lost with who was about to send it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
-/// The directory locks that a process has open.
-#[derive(Default)]
-pub struct Cohorts(Mutex<Vec<Weak<Cohort>>>);
+/// The directory locks that a process has open, by their [bits](asked::bit).
+pub struct Cohorts(Mutex<[Vec<Weak<Cohort>>; asked::BITS]>);
 
 impl Cohorts {
     /// Those of a process.
     pub fn of<M: Memory>(worker: &Worker<M>) -> Arc<Self> {
         // The superblock is no lock.
-        worker.pod().extension(0, Self::default)
+        worker
+            .pod()
+            .extension(0, || Self(Mutex::new([const { Vec::new() }; asked::BITS])))
     }
 
-    /// All that are open.
-    pub fn all(&self) -> Vec<Arc<Cohort>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|cohort| cohort.strong_count() > 0);
-        all.iter().filter_map(Weak::upgrade).collect()
+    /// Those that are open and have one of these bits.
+    pub fn asked(&self, asked: Asked) -> Vec<Arc<Cohort>> {
+        if asked.is_empty() {
+            return Vec::new();
+        }
+        let mut all = self.all();
+        asked.bits().flat_map(|bit| open(&mut all[bit])).collect()
+    }
+
+    /// At least `most` of those that are open, or all of them, from a bit on, which is counted on.
+    pub fn some(&self, from: &mut usize, most: usize) -> Vec<Arc<Cohort>> {
+        let mut all = self.all();
+        let mut found = Vec::new();
+        for _ in 0..asked::BITS {
+            found.append(&mut open(&mut all[*from]));
+            *from = (*from + 1) % asked::BITS;
+            if found.len() >= most {
+                break;
+            }
+        }
+        found
+    }
+
+    fn all(&self) -> MutexGuard<'_, [Vec<Weak<Cohort>>; asked::BITS]> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, cohort: &Arc<Cohort>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all
+        let same = &mut self.all()[asked::bit(cohort.layout)];
+        if !same
             .iter()
             .any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(cohort)))
         {
-            all.push(Arc::downgrade(cohort));
+            same.push(Arc::downgrade(cohort));
         }
     }
+}
+
+/// Those of a list that are still open; the list forgets the others.
+fn open(cohorts: &mut Vec<Weak<Cohort>>) -> Vec<Arc<Cohort>> {
+    cohorts.retain(|cohort| cohort.strong_count() > 0);
+    cohorts.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// A directory lock that processes cache, as one thread has it open.

@@ -55,6 +55,8 @@ pub struct Local {
     pub former: u64,
     /// Identity of the thread that drives, or 0.
     pub driver: u64,
+    /// Whether another thread wanted the entry polled while the driver was at work.
+    pub is_poll_due: bool,
     writer: u64,
     readers: Vec<u64>,
     waiting: VecDeque<Waiter>,

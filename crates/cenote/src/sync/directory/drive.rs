@@ -46,13 +46,19 @@ impl Cohort {
         }
         {
             let mut local = self.local();
-            if local.driver != 0 || local.next_step(effort > Effort::Due) == Step::Nothing {
+            if local.driver != 0 {
+                local.is_poll_due |= effort == Effort::Search;
+                return Ok(());
+            }
+            if local.next_step(effort > Effort::Due) == Step::Nothing {
                 return Ok(());
             }
             local.driver = worker.identity();
         }
         let outcome = self.step_until_done(worker, effort);
-        self.local().driver = 0;
+        if outcome.is_err() {
+            self.local().driver = 0;
+        }
         self.wake(worker);
         outcome
     }
@@ -62,7 +68,12 @@ impl Cohort {
         loop {
             let (step, node) = {
                 let mut local = self.local();
+                // Who wanted that may know of a change that this thread has not seen.
+                polls |= std::mem::take(&mut local.is_poll_due);
                 let step = local.next_step(polls);
+                if step == Step::Nothing {
+                    local.driver = 0;
+                }
                 // From here on no thread of the node enters, and if this one dies, another one does the same.
                 local.is_yielding |= matches!(step, Step::Yield(_) | Step::Request(_));
                 local.is_pending |= matches!(step, Step::Request(_));

@@ -16,6 +16,7 @@
 //! | `transition` | changes of the entry that a crash cannot tear |
 //! | `cohort` | what a process has, and how its threads share it |
 //! | `drive` | acting for a process: asking, learning, giving up |
+//! | `asked` | which locks a process is asked for, for its agent |
 //! | `agent` | the process's answers while its threads are elsewhere |
 //! | `cached` | the handle of a thread on a lock that its process caches |
 //! | `inspect` | who has a lock and who waits for it, for people to read |
@@ -26,6 +27,7 @@
 //! `entry` and `queue` are pure: they know neither pools nor messages. The protocol page is `docs/protocols/directory-locks.md`.
 
 pub mod agent;
+pub mod asked;
 pub mod cached;
 pub mod cohort;
 pub mod drive;

@@ -8,6 +8,7 @@
 //! Threads whose node has got something, or is asked for something, are notified after the change. A worker that dies before that leaves sleepers: they
 //! read the entry again by themselves.
 
+use super::asked;
 use super::layout::Layout;
 use super::node::Nodes;
 use super::state::State;
@@ -57,7 +58,7 @@ fn decode(layout: Layout, number: u64, words: [u64; 8]) -> Result<Seen> {
 
 /// Changes the entry by a function, and notifies the nodes that the change concerns. Returns the entry as it is then, and what the function returned.
 ///
-/// Cost: eight round trips; two less if nothing changes. The wait for who changes the entry now.
+/// Cost: eight round trips, and three if another node is asked for the lock; two less if nothing changes. The wait for who changes the entry now.
 pub fn change<M: Memory, R>(
     worker: &Worker<M>,
     layout: Layout,
@@ -86,6 +87,9 @@ pub fn change<M: Memory, R>(
     drop(held);
     crash_point(Point::DirectoryUntold);
     for node in concerned(&before.state, &state).iter() {
+        if state.is_asked(node) {
+            asked::tell(worker, layout, node);
+        }
         event_count::notify_waiting(mem, layout.event_count(node));
     }
     Ok((Seen { number, state }, result))
