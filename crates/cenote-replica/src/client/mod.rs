@@ -158,6 +158,11 @@ impl<N: Verbs + Control> Client<N> {
         &self.net
     }
 
+    /// Its session.
+    pub fn session(&self) -> Session {
+        self.session
+    }
+
     /// The era of its oldest operation, for its heartbeats.
     pub fn oldest(&self) -> u64 {
         self.heap.borrow().oldest(self.net.eras())

@@ -1,0 +1,218 @@
+//! Regions are closed, their copies made equal or moved, and opened: `docs/protocols/replicated-map.md`, "Failures".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cenote_replica::client::Session;
+use cenote_replica::master::equalise::Equalise;
+use cenote_replica::verbs::{Address, Completion, Request, Verb};
+use cenote_replica::view::{Key, NodeId};
+
+use super::Master;
+use crate::says::SessionText;
+use crate::wire::{Answer, Item};
+
+/// The time between two attempts.
+const AGAIN: Duration = Duration::from_millis(10);
+/// The time after which it looks for work that nobody told it of.
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+/// Bytes that are copied at once.
+const CHUNK: u32 = 1 << 20;
+
+/// Does what is to be done, as long as this process lives.
+pub async fn work(master: Rc<Master>) {
+    loop {
+        let _ = tokio::time::timeout(LONGEST_SLEEP, master.work.notified()).await;
+        while master.is_due() {
+            master.close(None).await;
+        }
+        let short = master.state.borrow().short();
+        if let Some((region, node)) = short {
+            master.close(Some((region, node))).await;
+            // There may be others; first what is more urgent.
+            master.work.notify_one();
+        } else {
+            master.forget_empty_nodes();
+        }
+    }
+}
+
+impl Master {
+    fn ended(&self) -> BTreeSet<u32> {
+        let state = self.state.borrow();
+        let ended = state.sessions.iter().filter(|(_, session)| session.ended);
+        ended.map(|(number, _)| *number).collect()
+    }
+
+    fn is_due(&self) -> bool {
+        !self.wanted.borrow().is_empty() || !self.ended().is_empty() || !self.state.borrow().broken().is_empty()
+    }
+
+    fn forget_empty_nodes(&self) {
+        let before = self.state.borrow().nodes.len();
+        self.state.borrow_mut().forget_empty_nodes();
+        if self.state.borrow().nodes.len() != before {
+            self.state.borrow_mut().number += 1;
+            self.save_or_end();
+            self.publish();
+        }
+    }
+
+    /// Closes what has to be closed, makes its copies equal, gives a region another copy, and opens all of it.
+    async fn close(&self, moved: Option<(u16, u32)>) {
+        let begun = Instant::now();
+        let mut regions = BTreeSet::from_iter(moved.map(|(region, _)| region));
+        loop {
+            let ended = self.ended();
+            regions.append(&mut self.wanted.borrow_mut());
+            regions.extend(self.state.borrow().broken());
+            if !ended.is_empty() {
+                regions.extend(0..self.state.borrow().regions.len() as u16);
+            }
+            self.state.borrow_mut().close(&regions);
+            self.save_or_end();
+            if !self.set_keys(&regions).await {
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+            self.publish();
+            let is_done = self.equalise(&regions).await && self.copy(moved).await;
+            if is_done {
+                self.state.borrow_mut().open(&regions, &ended);
+                if let Some((region, node)) = moved {
+                    self.state.borrow_mut().gain(region, node);
+                }
+                self.save_or_end();
+                self.publish();
+                break;
+            }
+            if moved.is_some_and(|(_, node)| !self.state.borrow().is_alive(node)) {
+                // Without the new copy; another node will be found.
+                return self.leave_closed(regions);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        self.closings.set(self.closings.get() + 1);
+        self.last_closing.set(begun.elapsed());
+    }
+
+    /// Leaves it to the next closing.
+    fn leave_closed(&self, regions: BTreeSet<u16>) {
+        self.wanted.borrow_mut().extend(regions);
+        self.work.notify_one();
+    }
+
+    /// Gives the nodes the regions' new keys. `false` if one does not answer: it will, or is given up.
+    async fn set_keys(&self, regions: &BTreeSet<u16>) -> bool {
+        let mut items: BTreeMap<u32, Vec<Item>> = BTreeMap::new();
+        {
+            let state = self.state.borrow();
+            for number in regions {
+                let Some(region) = state.regions.get(usize::from(*number)) else {
+                    continue;
+                };
+                for node in &region.nodes {
+                    items.entry(*node).or_default().push(Item::SetKey {
+                        region: *number,
+                        key: Key(region.key),
+                    });
+                }
+            }
+        }
+        for (node, items) in items {
+            match self.network.ask(NodeId(node), &items).await {
+                Some(answers) if answers.iter().all(|answer| *answer == Answer::Done) => {}
+                Some(_) if self.state.borrow().is_alive(node) => {
+                    // It has lost them: another process is at its address.
+                    eprintln!("cenote cluster: memory node {node} has lost its memory, and is given up");
+                    if let Some(known) = self.state.borrow_mut().nodes.get_mut(&node) {
+                        known.alive = false;
+                    }
+                    self.save_or_end();
+                    return false;
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    async fn equalise(&self, closed: &BTreeSet<u16>) -> bool {
+        let (view, layout, sessions) = {
+            let state = self.state.borrow();
+            let sessions: Vec<Session> = state
+                .sessions
+                .keys()
+                .filter_map(|number| state.session(*number).as_ref().and_then(SessionText::session))
+                .collect();
+            (state.view().view(), state.layout.layout(), sessions)
+        };
+        let Some(layout) = layout else { return false };
+        let nonce = || self.nonce();
+        let equalise = Equalise {
+            layout,
+            view: &view,
+            closed,
+            sessions: &sessions,
+            verbs: &self,
+            nonce: &nonce,
+        };
+        match equalise.run().await {
+            Ok(_) => true,
+            Err(cenote_replica::client::Error::Lost(_)) => false,
+            Err(error) => {
+                eprintln!("cenote cluster: {error}");
+                false
+            }
+        }
+    }
+
+    /// Copies a region, which is closed and whose copies are equal, to another node.
+    async fn copy(&self, moved: Option<(u16, u32)>) -> bool {
+        let Some((number, target)) = moved else {
+            return true;
+        };
+        let (source, key, used, bytes) = {
+            let state = self.state.borrow();
+            let region = &state.regions[usize::from(number)];
+            let source = region.nodes.iter().copied().find(|node| state.is_alive(*node));
+            (source, Key(region.key), region.used, state.region_bytes)
+        };
+        let Some(source) = source else { return false };
+        let hold = Item::Hold {
+            region: number,
+            bytes,
+            key,
+        };
+        if self.network.ask(NodeId(target), &[hold]).await != Some(vec![Answer::Done]) {
+            return false;
+        }
+        for begin in (0..used).step_by(CHUNK as usize) {
+            let at = Address::new(number, begin);
+            let request = |node, verb| Request {
+                node: NodeId(node),
+                key,
+                at,
+                verb,
+            };
+            let read = request(source, Verb::Read(CHUNK.min(used - begin)));
+            let mut completions = self.network.post(&[read]).await;
+            let Some(Completion::Read(chunk)) = completions.pop() else {
+                return false;
+            };
+            // A new region is all zeros.
+            if chunk.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            let written = self
+                .network
+                .post(&[request(target, Verb::Write(chunk.into()))])
+                .await;
+            if written != [Completion::Written] {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,555 @@
+//! What the master has decided, and keeps in its store before it acts on it. Pure: no clock, no network.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::says::{LayoutText, RegionText, SessionText, ViewText};
+
+/// Cells of a session.
+const CELLS: u32 = 8;
+/// Bytes of a session's cells: a line.
+const CELLS_BYTES: u32 = 64;
+
+/// A region.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RegionState {
+    /// The nodes that hold it; the first is the primary.
+    pub nodes: Vec<u32>,
+    /// Its key.
+    pub key: u64,
+    /// Whether it is closed.
+    pub closed: bool,
+    /// The first byte that is in no block yet.
+    pub used: u32,
+}
+
+/// A node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeState {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Bytes that it offers.
+    pub memory: u64,
+    /// Whether the master has not given it up.
+    pub alive: bool,
+    /// Whether it is to be emptied.
+    pub draining: bool,
+}
+
+/// A client.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionState {
+    /// What it says of itself.
+    pub name: String,
+    /// Where its cells are.
+    pub cells: u64,
+    /// Its blocks.
+    pub blocks: Vec<u64>,
+    /// Whether it has been given up; it is forgotten once what it had begun is decided.
+    pub ended: bool,
+}
+
+/// What a cluster is made of when it is new.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Copies of each region.
+    pub replicas: usize,
+    /// Bytes of a region.
+    pub region_bytes: u32,
+    /// Bytes of a block: values are shorter.
+    pub block: u32,
+    /// Groups of a segment of the index.
+    pub groups: u32,
+    /// Bits of the directory's prefixes.
+    pub depth: u32,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            replicas: 2,
+            region_bytes: 16 << 20,
+            block: 256 << 10,
+            groups: 85,
+            depth: 12,
+        }
+    }
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// The membership epoch.
+    pub number: u64,
+    /// The last key.
+    pub key: u64,
+    /// The last node's number.
+    pub last_node: u32,
+    /// The last session's number.
+    pub last_session: u32,
+    /// Copies of each region.
+    pub replicas: usize,
+    /// Bytes of a region.
+    pub region_bytes: u32,
+    /// How the map lies.
+    pub layout: LayoutText,
+    /// The regions.
+    pub regions: Vec<RegionState>,
+    /// The nodes.
+    pub nodes: BTreeMap<u32, NodeState>,
+    /// The clients.
+    pub sessions: BTreeMap<u32, SessionState>,
+    /// Cells of clients that have gone.
+    pub free_cells: Vec<u64>,
+    /// Blocks of clients that have gone.
+    pub orphans: Vec<u64>,
+}
+
+/// Why a cluster cannot be made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unfit {
+    /// There are fewer nodes than copies.
+    #[error("{nodes} memory nodes cannot hold {replicas} copies: start more nodes, or ask for fewer copies")]
+    TooFewNodes {
+        /// Nodes.
+        nodes: usize,
+        /// Copies.
+        replicas: usize,
+    },
+    /// The nodes have too little memory.
+    #[error("the memory nodes have room for no region of {0} bytes with its copies: give them more memory")]
+    TooLittleMemory(u32),
+    /// A figure is out of its range.
+    #[error("{0}")]
+    Range(&'static str),
+}
+
+impl Shape {
+    fn check(&self) -> Result<(), Unfit> {
+        let range = |is_good, why| if is_good { Ok(()) } else { Err(Unfit::Range(why)) };
+        range(
+            (1..=8).contains(&self.replicas),
+            "the number of copies is out of range (1 to 8)",
+        )?;
+        range(
+            self.block.is_power_of_two() && (1 << 14..=1 << 26).contains(&self.block),
+            "the size of a block is no power of two from 16 KiB to 64 MiB",
+        )?;
+        range(
+            self.region_bytes.is_multiple_of(self.block) && self.region_bytes / self.block >= 8,
+            "a region does not have 8 whole blocks or more",
+        )?;
+        let directory = 8_u64 << self.depth;
+        let segment = u64::from(self.groups) * 192 + 256;
+        range(
+            directory <= u64::from(self.block) && segment <= u64::from(self.block) / 2,
+            "the directory or a segment does not fit in a block",
+        )
+    }
+}
+
+impl State {
+    /// A new cluster of these nodes. Its bytes still have to be written: see [`State::root`].
+    pub fn new(shape: Shape, nodes: &[(SocketAddr, u64)]) -> Result<Self, Unfit> {
+        shape.check()?;
+        if nodes.len() < shape.replicas {
+            return Err(Unfit::TooFewNodes {
+                nodes: nodes.len(),
+                replicas: shape.replicas,
+            });
+        }
+        let mut state = Self {
+            number: 1,
+            key: 1,
+            last_node: 0,
+            last_session: 0,
+            replicas: shape.replicas,
+            region_bytes: shape.region_bytes,
+            layout: LayoutText {
+                groups: shape.groups,
+                directory: u64::from(shape.block),
+                depth: shape.depth,
+                block: shape.block,
+            },
+            regions: Vec::new(),
+            nodes: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            free_cells: Vec::new(),
+            orphans: Vec::new(),
+        };
+        for (address, memory) in nodes {
+            state.add_node(*address, *memory);
+        }
+        // As much as the others can hold when one of them is lost.
+        let mut rooms: Vec<u64> = state.nodes.values().map(|node| node.memory).collect();
+        rooms.sort_unstable();
+        if rooms.len() > shape.replicas {
+            rooms.pop();
+        }
+        let most = rooms.iter().map(|room| room / u64::from(shape.region_bytes)).sum::<u64>()
+            / shape.replicas as u64;
+        for _ in 0..most.min(u64::from(cenote_replica::verbs::REGIONS_MAX)) {
+            let mut region = RegionState {
+                nodes: Vec::new(),
+                key: 1,
+                closed: false,
+                used: shape.block,
+            };
+            while region.nodes.len() < shape.replicas {
+                match state.roomiest(&region.nodes) {
+                    Some(node) => region.nodes.push(node),
+                    None => break,
+                }
+            }
+            if region.nodes.len() < shape.replicas {
+                break;
+            }
+            // So that nodes are primaries of as many regions each.
+            let by = state.regions.len() % shape.replicas;
+            region.nodes.rotate_left(by);
+            state.regions.push(region);
+        }
+        match state.regions.first_mut() {
+            // The directory, the first segment, cells.
+            Some(first) => first.used = 4 * shape.block,
+            None => return Err(Unfit::TooLittleMemory(shape.region_bytes)),
+        }
+        let cells = 3 * shape.block;
+        state.free_cells = (0..shape.block / CELLS_BYTES)
+            .rev()
+            .map(|n| u64::from(cells + n * CELLS_BYTES))
+            .collect();
+        Ok(state)
+    }
+
+    /// Where the first segment is.
+    pub fn root(&self) -> u64 {
+        2 * u64::from(self.layout.block)
+    }
+
+    /// Another node. Returns its number, which no other node ever has.
+    pub fn add_node(&mut self, address: SocketAddr, memory: u64) -> u32 {
+        self.last_node += 1;
+        let node = NodeState {
+            address,
+            memory,
+            alive: true,
+            draining: false,
+        };
+        self.nodes.insert(self.last_node, node);
+        self.last_node
+    }
+
+    /// Bytes that a node has left.
+    fn room(&self, number: u32, node: &NodeState) -> u64 {
+        let held = self
+            .regions
+            .iter()
+            .filter(|region| region.nodes.contains(&number))
+            .count() as u64;
+        node.memory.saturating_sub(held * u64::from(self.region_bytes))
+    }
+
+    /// The node with the most room for a region, other than these.
+    pub fn roomiest(&self, but: &[u32]) -> Option<u32> {
+        self.nodes
+            .iter()
+            .filter(|(number, node)| node.alive && !node.draining && !but.contains(number))
+            .map(|(number, node)| (self.room(*number, node), *number))
+            .filter(|(room, _)| *room >= u64::from(self.region_bytes))
+            .max_by_key(|(room, number)| (*room, std::cmp::Reverse(*number)))
+            .map(|(_, number)| number)
+    }
+
+    /// Whether a node is there and has not been given up.
+    pub fn is_alive(&self, node: u32) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.alive)
+    }
+
+    /// Regions of which a node is given up that could be taken out.
+    pub fn broken(&self) -> BTreeSet<u16> {
+        let is_broken = |region: &RegionState| {
+            region.nodes.iter().any(|node| !self.is_alive(*node))
+                && region.nodes.iter().any(|node| self.is_alive(*node))
+        };
+        (0..)
+            .zip(&self.regions)
+            .filter(|(_, region)| is_broken(region))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Closes regions under a new key, without the nodes that are given up.
+    pub fn close(&mut self, regions: &BTreeSet<u16>) {
+        self.number += 1;
+        self.key += 1;
+        for number in regions {
+            let living: Vec<u32> = match self.regions.get(usize::from(*number)) {
+                Some(region) => region
+                    .nodes
+                    .iter()
+                    .copied()
+                    .filter(|node| self.is_alive(*node))
+                    .collect(),
+                None => continue,
+            };
+            let key = self.key;
+            let region = &mut self.regions[usize::from(*number)];
+            // The last copy is not given up: its node may come back.
+            if !living.is_empty() {
+                region.nodes = living;
+            }
+            (region.key, region.closed) = (key, true);
+        }
+    }
+
+    /// Opens regions, and forgets the sessions that have ended.
+    pub fn open(&mut self, regions: &BTreeSet<u16>, ended: &BTreeSet<u32>) {
+        self.number += 1;
+        for number in regions {
+            if let Some(region) = self.regions.get_mut(usize::from(*number)) {
+                region.closed = false;
+            }
+        }
+        ended.iter().for_each(|session| self.forget(*session));
+    }
+
+    /// Forgets a session of which nothing goes on.
+    pub fn forget(&mut self, session: u32) {
+        if let Some(gone) = self.sessions.remove(&session) {
+            self.free_cells.push(gone.cells);
+            self.orphans.extend(gone.blocks);
+        }
+    }
+
+    /// A new session; `None` if there are too many.
+    pub fn join(&mut self, name: String) -> Option<SessionText> {
+        let cells = self.free_cells.pop()?;
+        self.last_session += 1;
+        let session = SessionState {
+            name,
+            cells,
+            blocks: Vec::new(),
+            ended: false,
+        };
+        self.sessions.insert(self.last_session, session);
+        self.session(self.last_session)
+    }
+
+    /// A session as its client knows it.
+    pub fn session(&self, number: u32) -> Option<SessionText> {
+        let session = self.sessions.get(&number)?;
+        Some(SessionText {
+            number,
+            cells: session.cells,
+            count: CELLS,
+        })
+    }
+
+    /// A block for a session, from the region with the most left; `None` if there is none.
+    pub fn block(&mut self, session: u32) -> Option<u64> {
+        let (block, bytes) = (self.layout.block, self.region_bytes);
+        let session = self.sessions.get_mut(&session)?;
+        let (number, region) = (0_u16..)
+            .zip(&mut self.regions)
+            .filter(|(_, region)| !region.nodes.is_empty() && region.used + block <= bytes)
+            .min_by_key(|(number, region)| (region.used, *number))?;
+        let at = cenote_replica::verbs::Address::new(number, region.used).bits();
+        region.used += block;
+        session.blocks.push(at);
+        Some(at)
+    }
+
+    /// A region with fewer copies than wanted, or with one at a node that is being emptied, and the node that gets another one.
+    pub fn short(&self) -> Option<(u16, u32)> {
+        (0..).zip(&self.regions).find_map(|(number, region)| {
+            let staying = region.nodes.iter().filter(|node| !self.is_draining(**node));
+            let is_short = staying.count() < self.replicas && !region.closed;
+            let has_source = region.nodes.iter().any(|node| self.is_alive(*node));
+            let target = self.roomiest(&region.nodes);
+            (is_short && has_source).then_some(target).flatten().map(|target| (number, target))
+        })
+    }
+
+    /// Whether a node is to be emptied.
+    pub fn is_draining(&self, node: u32) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.draining)
+    }
+
+    /// A region has a copy more; it may leave the nodes that are being emptied.
+    pub fn gain(&mut self, region: u16, node: u32) {
+        let draining: Vec<u32> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.draining)
+            .map(|(number, _)| *number)
+            .collect();
+        let replicas = self.replicas;
+        if let Some(region) = self.regions.get_mut(usize::from(region)) {
+            region.nodes.push(node);
+            while region.nodes.len() > replicas {
+                match region.nodes.iter().position(|node| draining.contains(node)) {
+                    Some(place) => drop(region.nodes.remove(place)),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Nodes that hold nothing, and are given up or being emptied.
+    pub fn forget_empty_nodes(&mut self) {
+        let regions = &self.regions;
+        self.nodes.retain(|number, node| {
+            (node.alive && !node.draining) || regions.iter().any(|region| region.nodes.contains(number))
+        });
+    }
+
+    /// What clients are to know.
+    pub fn view(&self) -> ViewText {
+        let region = |region: &RegionState| RegionText {
+            nodes: region.nodes.clone(),
+            key: region.key,
+            closed: region.closed,
+        };
+        ViewText {
+            number: self.number,
+            regions: self.regions.iter().map(region).collect(),
+            nodes: self.nodes.iter().map(|(node, state)| (*node, state.address)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn state(nodes: u16, replicas: usize) -> State {
+        let nodes: Vec<(SocketAddr, u64)> = (0..nodes).map(|n| (address(n), 256 << 20)).collect();
+        let shape = Shape {
+            replicas,
+            ..Shape::default()
+        };
+        State::new(shape, &nodes).unwrap()
+    }
+
+    #[test]
+    fn regions_have_their_copies_on_different_nodes_and_leave_room() {
+        for (nodes, replicas) in [(1, 1), (2, 2), (3, 2), (5, 3)] {
+            let state = state(nodes, replicas);
+            assert!(!state.regions.is_empty());
+            for region in &state.regions {
+                let apart: BTreeSet<u32> = region.nodes.iter().copied().collect();
+                assert_eq!(apart.len(), replicas);
+            }
+            if usize::from(nodes) > replicas {
+                let spare = state.nodes.iter().map(|(number, node)| state.room(*number, node)).sum::<u64>();
+                assert!(spare >= 200 << 20, "{spare}");
+            }
+            let primaries = |node| state.regions.iter().filter(|region| region.nodes[0] == node).count();
+            let fair = state.regions.len() / usize::from(nodes);
+            for node in state.nodes.keys() {
+                assert!(primaries(*node) + 2 >= fair, "{:?}", state.regions);
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_given_up_is_replaced_and_its_number_never_comes_back() {
+        let mut state = state(3, 2);
+        state.nodes.get_mut(&2).unwrap().alive = false;
+        let broken = state.broken();
+        assert!(!broken.is_empty());
+        let key = state.key;
+        state.close(&broken);
+        assert!(state.regions.iter().all(|region| !region.nodes.contains(&2)));
+        assert!(state.regions.iter().all(|region| region.closed == (region.key == key + 1)));
+        state.open(&broken, &BTreeSet::new());
+        while let Some((region, node)) = state.short() {
+            assert_ne!(node, 2);
+            state.gain(region, node);
+        }
+        assert!(state.regions.iter().all(|region| region.nodes.len() == 2));
+        state.forget_empty_nodes();
+        assert_eq!(state.nodes.keys().copied().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(state.add_node(address(9), 1 << 30), 4);
+    }
+
+    #[test]
+    fn the_last_copy_is_kept() {
+        let mut state = state(2, 1);
+        state.nodes.get_mut(&1).unwrap().alive = false;
+        assert!(state.broken().is_empty());
+        state.close(&(0..state.regions.len() as u16).collect());
+        assert!(state.regions.iter().all(|region| region.nodes.len() == 1));
+    }
+
+    #[test]
+    fn a_node_that_is_drained_holds_nothing_in_the_end() {
+        let mut state = state(3, 2);
+        state.nodes.get_mut(&1).unwrap().draining = true;
+        while let Some((region, node)) = state.short() {
+            state.gain(region, node);
+        }
+        assert!(state.regions.iter().all(|region| region.nodes.len() == 2 && !region.nodes.contains(&1)));
+        state.forget_empty_nodes();
+        assert!(!state.nodes.contains_key(&1));
+    }
+
+    #[test]
+    fn sessions_and_blocks_are_given_once() {
+        let mut state = state(3, 2);
+        let first = state.join("a".to_owned()).unwrap();
+        let second = state.join("b".to_owned()).unwrap();
+        assert_ne!(first.cells, second.cells);
+        let mut blocks = BTreeSet::new();
+        while let Some(block) = state.block(first.number) {
+            assert!(blocks.insert(block));
+        }
+        assert!(state.block(second.number).is_none() && state.block(77).is_none());
+        state.forget(first.number);
+        assert_eq!(state.orphans.len(), blocks.len());
+        let third = state.join("c".to_owned()).unwrap();
+        assert_eq!((third.number, third.cells), (3, first.cells));
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let mut state = state(3, 2);
+        state.join("a".to_owned()).unwrap();
+        let text = serde_json::to_string(&state).unwrap();
+        assert_eq!(serde_json::from_str::<State>(&text).unwrap(), state);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let nodes = [(address(1), 1 << 20)];
+        let new = |shape| State::new(shape, &nodes).unwrap_err();
+        let shape = Shape::default();
+        assert!(matches!(new(shape), Unfit::TooFewNodes { .. }));
+        let alone = Shape {
+            replicas: 1,
+            ..shape
+        };
+        assert!(matches!(new(alone), Unfit::TooLittleMemory(_)));
+        for wrong in [
+            Shape {
+                replicas: 0,
+                ..shape
+            },
+            Shape { block: 1000, ..shape },
+            Shape {
+                region_bytes: 1 << 18,
+                ..shape
+            },
+            Shape { depth: 30, ..shape },
+        ] {
+            assert!(matches!(new(wrong), Unfit::Range(_)));
+        }
+    }
+}

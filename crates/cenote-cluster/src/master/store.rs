@@ -1,0 +1,65 @@
+//! Where the master keeps what it has decided.
+//!
+//! On one machine that is a map in a [pool](cenote): a master that is killed at any instruction has stored a decision or has not, and its successor goes on from there. The pool's recoverable mutex
+//! says who leads.
+
+use std::path::{Path, PathBuf};
+
+use cenote::locks::Guard;
+use cenote::{Coherent, Map, Mutex, Pool};
+
+use super::state::State;
+use crate::Error;
+
+const MAP: &str = "cluster";
+const KEY: &[u8] = b"state";
+const LEADER: &str = "leader";
+
+/// A store that lasts as long as its pool.
+pub struct Store {
+    map: Map<Coherent>,
+    leader: Mutex<Coherent>,
+    path: PathBuf,
+}
+
+fn broken(path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::Store(format!("{}: {error}", path.display()))
+}
+
+impl Store {
+    /// Opens a store, or makes one.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let pool = Pool::<Coherent>::open_or_create(path, &cenote::Options::default())
+            .map_err(|error| broken(path, error))?;
+        Ok(Self {
+            map: pool.map(MAP).map_err(|error| broken(path, error))?,
+            leader: pool.mutex(LEADER).map_err(|error| broken(path, error))?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Leads from now on, until the guard is dropped or this thread dies.
+    pub fn lead(&self) -> Result<Guard<'_, Coherent, cenote::locks::Mutex<Coherent>>, Error> {
+        let leads = self.leader.try_lock().map_err(|error| broken(&self.path, error))?;
+        leads.ok_or_else(|| broken(&self.path, "another master leads"))
+    }
+
+    /// What is kept; `None` before there is a cluster.
+    pub fn load(&self) -> Result<Option<State>, Error> {
+        let kept = self
+            .map
+            .get_copied(KEY)
+            .map_err(|error| broken(&self.path, error))?;
+        kept.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| broken(&self.path, error)))
+            .transpose()
+    }
+
+    /// Keeps a state. It is kept when this returns.
+    pub fn save(&self, state: &State) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(state).map_err(|error| broken(&self.path, error))?;
+        self.map
+            .put(KEY, &bytes)
+            .map_err(|error| broken(&self.path, error))?;
+        Ok(())
+    }
+}

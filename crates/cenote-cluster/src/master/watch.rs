@@ -1,0 +1,97 @@
+//! Heartbeats: the master asks its nodes, and is asked by its clients.
+//!
+//! Silence counts only while this process runs: one that was stopped itself takes nobody for dead. A node is given up once it has been silent for a lease, so the lease that it had has run out
+//! by then ([`crate::node`]); it gets no heartbeat any more, so it never has one again.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cenote_replica::view::NodeId;
+
+use super::{Heard, Master};
+use crate::wire::{Answer, Item};
+
+/// The time between two heartbeats.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The most time that counts as silence between two looks at the clock: more than that, and this process stood still.
+const COUNTED_AT_ONCE: Duration = Duration::from_millis(100);
+
+impl Heard {
+    /// Counts the time since it was counted last.
+    fn count(&mut self) -> Duration {
+        let now = Instant::now();
+        self.silent += now.duration_since(self.counted).min(COUNTED_AT_ONCE);
+        self.counted = now;
+        self.silent
+    }
+}
+
+/// Asks a node until it is given up.
+pub async fn node(master: Rc<Master>, node: u32) {
+    let lease = master.options.node_lease.as_micros() as u64;
+    let (mut number, mut answered) = (first_number(), 0);
+    while master.state.borrow().is_alive(node) {
+        number += 1;
+        let ping = Item::Ping {
+            number,
+            answered,
+            lease,
+        };
+        let asked = Instant::now();
+        let answer = tokio::time::timeout(INTERVAL * 2, master.network.ask(NodeId(node), &[ping])).await;
+        let is_answered = matches!(answer.as_ref().map(Option::as_deref), Ok(Some([Answer::Done])));
+        if let Some(heard) = master.nodes.borrow_mut().get_mut(&node) {
+            match is_answered {
+                true => {
+                    answered = number;
+                    *heard = Heard::now();
+                }
+                false => drop(heard.count()),
+            }
+        }
+        let silent = master.nodes.borrow().get(&node).map_or(Duration::ZERO, |heard| heard.silent);
+        if silent > master.options.node_lease {
+            give_up(&master, node);
+            return;
+        }
+        tokio::time::sleep(INTERVAL.saturating_sub(asked.elapsed())).await;
+    }
+}
+
+/// Heartbeats of a master have numbers that no master before it had.
+fn first_number() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(1, |since| since.as_micros() as u64)
+}
+
+fn give_up(master: &Master, node: u32) {
+    eprintln!("cenote cluster: memory node {node} is silent, and is given up");
+    if let Some(known) = master.state.borrow_mut().nodes.get_mut(&node) {
+        known.alive = false;
+    }
+    master.save_or_end();
+    master.work.notify_one();
+}
+
+/// Ends the sessions of clients that are silent.
+pub async fn clients(master: Rc<Master>) {
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let lease = master.options.client_lease;
+        let silent: Vec<u32> = master
+            .clients
+            .borrow_mut()
+            .iter_mut()
+            .filter_map(|(session, client)| (client.heard.count() > lease).then_some(*session))
+            .collect();
+        for session in silent {
+            eprintln!("cenote cluster: client {session} is silent, and is given up");
+            master.clients.borrow_mut().remove(&session);
+            if let Some(known) = master.state.borrow_mut().sessions.get_mut(&session) {
+                known.ended = true;
+            }
+            master.save_or_end();
+            master.work.notify_one();
+        }
+    }
+}

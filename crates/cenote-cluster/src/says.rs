@@ -1,0 +1,301 @@
+//! What clients and the master say to each other: JSON in frames of a length (4 bytes, little-endian), after a [greeting](crate::wire::Hello).
+//!
+//! A connection has one question at a time, of the one who connected.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+
+use cenote_replica::client::{Layout, Session};
+use cenote_replica::index::layout::Segments;
+use cenote_replica::memory::heap::Eras;
+use cenote_replica::verbs::Address;
+use cenote_replica::view::{Access, Key, NodeId, Region, View};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::wire::FRAME_MAX;
+
+/// How a map lies in its regions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LayoutText {
+    /// Groups of a segment.
+    pub groups: u32,
+    /// Where the directory is.
+    pub directory: u64,
+    /// Bits of its prefixes.
+    pub depth: u32,
+    /// Bytes of a block.
+    pub block: u32,
+}
+
+impl LayoutText {
+    /// The layout; `None` if it is none.
+    pub fn layout(&self) -> Option<Layout> {
+        Some(Layout {
+            segments: Segments::new(self.groups)?,
+            directory: Address::from_bits(self.directory)?,
+            depth: self.depth,
+            block: self.block,
+        })
+    }
+}
+
+/// A client's session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionText {
+    /// Its number.
+    pub number: u32,
+    /// Where its in-flight cells are.
+    pub cells: u64,
+    /// How many.
+    pub count: u32,
+}
+
+impl SessionText {
+    /// The session; `None` if it is none.
+    pub fn session(&self) -> Option<Session> {
+        Some(Session {
+            number: self.number,
+            cells: Address::from_bits(self.cells)?,
+            count: self.count,
+        })
+    }
+}
+
+/// A region of a view.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RegionText {
+    /// The nodes that hold it; the first is the primary.
+    pub nodes: Vec<u32>,
+    /// Its key.
+    pub key: u64,
+    /// Whether clients may only read it.
+    pub closed: bool,
+}
+
+/// A view, and where its nodes are.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ViewText {
+    /// The membership epoch.
+    pub number: u64,
+    /// The regions.
+    pub regions: Vec<RegionText>,
+    /// The nodes' addresses.
+    pub nodes: Vec<(u32, SocketAddr)>,
+}
+
+impl ViewText {
+    /// The view.
+    pub fn view(&self) -> View {
+        let region = |region: &RegionText| Region {
+            nodes: region.nodes.iter().copied().map(NodeId).collect(),
+            key: Key(region.key),
+            access: match region.closed {
+                true => Access::Closed,
+                false => Access::Open,
+            },
+        };
+        View {
+            number: self.number,
+            regions: self.regions.iter().map(region).collect(),
+        }
+    }
+}
+
+/// The eras.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ErasText {
+    /// The present one.
+    pub now: u64,
+    /// The least in which an operation began that goes on.
+    pub least: u64,
+}
+
+impl ErasText {
+    /// The eras.
+    pub fn eras(self) -> Eras {
+        Eras {
+            now: self.now,
+            least: self.least,
+        }
+    }
+}
+
+/// What is asked of the master.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// To be a client.
+    Join {
+        /// What it says of itself, for people.
+        name: String,
+    },
+    /// A heartbeat.
+    Beat {
+        /// The session.
+        session: u32,
+        /// The era of its oldest operation; the present one, as it knows it, if there is none.
+        oldest: u64,
+        /// The view that it knows.
+        view: u64,
+        /// Regions in which verbs came back refused or unknown under that view.
+        complaints: Vec<u16>,
+    },
+    /// A block.
+    Block {
+        /// The session.
+        session: u32,
+    },
+    /// The session is over. What it began has ended.
+    Leave {
+        /// The session.
+        session: u32,
+    },
+    /// How the cluster is.
+    Status,
+    /// Another node.
+    AddNode {
+        /// Where it listens.
+        address: SocketAddr,
+    },
+    /// To move all that a node holds to others, and to forget it.
+    Drain {
+        /// The node.
+        node: u32,
+    },
+    /// To end.
+    Stop,
+}
+
+/// What the master says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// The client has a session.
+    Joined {
+        /// It.
+        session: SessionText,
+        /// How the map lies.
+        layout: LayoutText,
+        /// The view.
+        view: ViewText,
+        /// The eras.
+        eras: ErasText,
+        /// Microseconds without a heartbeat after which the session ends.
+        lease_us: u64,
+    },
+    /// The answer to a heartbeat.
+    Beat {
+        /// A later view than the client's, if there is one.
+        view: Option<ViewText>,
+        /// The eras.
+        eras: ErasText,
+    },
+    /// The session has ended.
+    Ended,
+    /// A block, if there is one.
+    Block(Option<u64>),
+    /// How the cluster is.
+    Status(Status),
+    /// It is done, or will be.
+    Done,
+    /// It cannot be done.
+    Refused(String),
+}
+
+/// How a cluster is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The membership epoch.
+    pub view: u64,
+    /// Copies of each region.
+    pub replicas: usize,
+    /// The nodes.
+    pub nodes: Vec<NodeStatus>,
+    /// The clients.
+    pub sessions: Vec<SessionStatus>,
+    /// Bytes of a region.
+    pub region_bytes: u32,
+    /// How many regions there are.
+    pub regions: usize,
+    /// Those that are closed just now.
+    pub closed: usize,
+    /// Those with fewer copies than wanted.
+    pub short: usize,
+    /// Those without any.
+    pub lost: usize,
+    /// Blocks that clients have.
+    pub blocks: u64,
+    /// Blocks that there are.
+    pub blocks_max: u64,
+    /// Closings since the master began.
+    pub closings: u64,
+    /// What the last closing took, in microseconds.
+    pub last_closing_us: u64,
+    /// The present era.
+    pub era: u64,
+}
+
+/// How a node is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its number.
+    pub node: u32,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Whether it answers heartbeats.
+    pub alive: bool,
+    /// Whether it is being emptied.
+    pub draining: bool,
+    /// Bytes that it offers.
+    pub memory: u64,
+    /// Regions whose primary it is.
+    pub primary_of: usize,
+    /// Regions whose backup it is.
+    pub backup_of: usize,
+}
+
+/// How a client is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// Its number.
+    pub session: u32,
+    /// What it says of itself.
+    pub name: String,
+    /// Blocks that it has.
+    pub blocks: u64,
+    /// Microseconds since its last heartbeat.
+    pub silent_us: u64,
+}
+
+/// The bytes of a message, with their length in front.
+pub fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let text = serde_json::to_vec(message)?;
+    let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
+    bytes.extend(text);
+    Ok(bytes)
+}
+
+/// The length of a message that follows these bytes.
+pub fn length(prefix: [u8; 4]) -> io::Result<usize> {
+    let len = u32::from_le_bytes(prefix) as usize;
+    match len <= FRAME_MAX {
+        true => Ok(len),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the other side does not speak this protocol",
+        )),
+    }
+}
+
+/// Says something, and waits for the answer.
+pub fn exchange<T: DeserializeOwned>(
+    stream: &mut (impl Read + Write),
+    message: &impl Serialize,
+) -> io::Result<T> {
+    stream.write_all(&frame(message)?)?;
+    let mut prefix = [0; 4];
+    stream.read_exact(&mut prefix)?;
+    let mut text = vec![0; length(prefix)?];
+    stream.read_exact(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}

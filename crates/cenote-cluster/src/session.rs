@@ -1,0 +1,344 @@
+//! A client's session: a thread keeps it alive, whatever the client's own thread does, and fetches views, eras and blocks.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cenote_replica::memory::heap::Eras;
+use cenote_replica::verbs::{Address, Completion, Request, Verbs};
+use cenote_replica::view::{Control, SessionEnded, View};
+
+use crate::Error;
+use crate::network::Network;
+use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
+use crate::wire::Hello;
+
+/// The time between two heartbeats.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The same while an operation waits for a later view.
+const SHORT: Duration = Duration::from_millis(2);
+/// How long the master may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How long an operation sleeps between two checks of what the other thread has found out.
+const CHECK: Duration = Duration::from_micros(500);
+
+/// A connection to the master.
+pub struct Line(TcpStream);
+
+impl Line {
+    /// Connects.
+    pub fn open(master: SocketAddr, token: &str) -> io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&master, ANSWER)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER))?;
+        stream.set_write_timeout(Some(ANSWER))?;
+        let hello = Hello {
+            token: token.to_owned(),
+        };
+        stream.write_all(&hello.encode())?;
+        Ok(Self(stream))
+    }
+
+    /// Asks.
+    pub fn ask(&mut self, ask: &Ask) -> io::Result<Told> {
+        exchange(&mut self.0, ask)
+    }
+
+    /// Gives answers so long, where a little is not enough.
+    pub fn set_timeout(&mut self, time: Duration) -> io::Result<()> {
+        self.0.set_read_timeout(Some(time))
+    }
+}
+
+/// What both threads know.
+struct Known {
+    view: Arc<ViewText>,
+    eras: Eras,
+    /// The era of the oldest operation; `None` if there is none.
+    oldest: Option<u64>,
+    complaints: Vec<u16>,
+    /// Operations that wait for a later view.
+    waiting: u32,
+    /// Operations that wait for a block.
+    wanting: u32,
+    /// Blocks that have come. `None`: there is none.
+    blocks: Vec<Option<u64>>,
+    has_ended: bool,
+    is_closing: bool,
+}
+
+struct Shared {
+    known: Mutex<Known>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session, as the client's thread has it: the network of its operations.
+pub struct Port {
+    shared: Arc<Shared>,
+    network: Network,
+    /// The view that this thread knows.
+    view: RefCell<Rc<View>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What a client was given when it joined.
+pub struct Joined {
+    /// The network.
+    pub port: Port,
+    /// Its session.
+    pub session: SessionText,
+    /// The map.
+    pub layout: LayoutText,
+}
+
+/// Joins a cluster.
+pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> Result<Joined, Error> {
+    let unreachable = |source| Error::Master { master, source };
+    let mut line = Line::open(master, token).map_err(unreachable)?;
+    let ask = Ask::Join {
+        name: name.to_owned(),
+    };
+    let (session, layout, view, eras) = match line.ask(&ask).map_err(unreachable)? {
+        Told::Joined {
+            session,
+            layout,
+            view,
+            eras,
+            ..
+        } => (session, layout, view, eras),
+        Told::Refused(why) => return Err(Error::Refused(why)),
+        other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
+    };
+    let network = Network::new(token.to_owned(), deadline);
+    let own = Rc::new(view.view());
+    view.nodes
+        .iter()
+        .for_each(|(node, address)| network.set_address(cenote_replica::view::NodeId(*node), *address));
+    let shared = Arc::new(Shared {
+        known: Mutex::new(Known {
+            view: Arc::new(view),
+            eras: eras.eras(),
+            oldest: None,
+            complaints: Vec::new(),
+            waiting: 0,
+            wanting: 0,
+            blocks: Vec::new(),
+            has_ended: false,
+            is_closing: false,
+        }),
+        changed: Condvar::new(),
+    });
+    let thread = {
+        let (shared, token) = (shared.clone(), token.to_owned());
+        std::thread::Builder::new()
+            .name("cenote-session".to_owned())
+            .spawn(move || keep_alive(&shared, master, &token, line, session.number))
+            .map_err(|source| Error::Master { master, source })?
+    };
+    Ok(Joined {
+        port: Port {
+            shared,
+            network,
+            view: RefCell::new(own),
+            thread: Some(thread),
+        },
+        session,
+        layout,
+    })
+}
+
+/// Sends heartbeats until the session ends. A master that does not answer is asked again: its successor knows the session.
+fn keep_alive(shared: &Shared, master: SocketAddr, token: &str, line: Line, session: u32) {
+    let mut line = Some(line);
+    loop {
+        let (ask, is_closing) = {
+            let mut known = shared.known();
+            let rest = match known.waiting > 0 {
+                true => SHORT,
+                false => INTERVAL,
+            };
+            if !known.is_closing && known.wanting == 0 && known.complaints.is_empty() {
+                known = shared
+                    .changed
+                    .wait_timeout(known, rest)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
+            let ask = match (known.is_closing, known.wanting) {
+                (true, _) => Ask::Leave { session },
+                (false, 1..) => Ask::Block { session },
+                _ => Ask::Beat {
+                    session,
+                    // By the eras that this client knows: what begins from now on, begins in them or later.
+                    oldest: known.oldest.unwrap_or(known.eras.now),
+                    view: known.view.number,
+                    complaints: known.complaints.clone(),
+                },
+            };
+            (ask, known.is_closing)
+        };
+        if line.is_none() {
+            line = Line::open(master, token).ok();
+        }
+        let told = line.as_mut().map(|line| line.ask(&ask));
+        let mut known = shared.known();
+        match told {
+            Some(Ok(told)) => take_in(&mut known, &ask, told),
+            _ => {
+                line = None;
+                drop(known);
+                if is_closing {
+                    return;
+                }
+                std::thread::sleep(INTERVAL);
+                continue;
+            }
+        }
+        if is_closing || known.has_ended {
+            known.has_ended = true;
+            return;
+        }
+    }
+}
+
+fn take_in(known: &mut Known, ask: &Ask, told: Told) {
+    match (ask, told) {
+        (Ask::Beat { complaints, .. }, Told::Beat { view, eras }) => {
+            take_eras(known, eras);
+            // Those that came while the master was asked stay.
+            known.complaints.retain(|region| !complaints.contains(region));
+            if let Some(view) = view {
+                known.view = Arc::new(view);
+                known.complaints.clear();
+            }
+        }
+        (Ask::Block { .. }, Told::Block(block)) => {
+            known.wanting = known.wanting.saturating_sub(1);
+            known.blocks.push(block);
+        }
+        (_, Told::Ended) => known.has_ended = true,
+        _ => {}
+    }
+}
+
+fn take_eras(known: &mut Known, eras: ErasText) {
+    known.eras = eras.eras();
+}
+
+impl Port {
+    /// An operation begins. `oldest` is the era of the oldest that goes on, as the client says when it ends.
+    pub fn begins(&self) {
+        let mut known = self.shared.known();
+        known.oldest = known.oldest.or(Some(known.eras.now));
+    }
+
+    /// No operation goes on any more.
+    pub fn ends(&self) {
+        self.shared.known().oldest = None;
+    }
+
+    /// Ends the session in order.
+    pub fn leave(&mut self) {
+        self.shared.known().is_closing = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether the session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.shared.known().has_ended
+    }
+
+    /// Takes over the view that the other thread has.
+    fn refresh(&self, known: &Known) {
+        if self.view.borrow().number != known.view.number {
+            for (node, address) in &known.view.nodes {
+                self.network
+                    .set_address(cenote_replica::view::NodeId(*node), *address);
+            }
+            self.view.replace(Rc::new(known.view.view()));
+        }
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Verbs for Port {
+    async fn post(&self, batch: Vec<Request>) -> Vec<Completion> {
+        self.network.post(&batch).await
+    }
+
+    async fn pause(&self, attempt: u32) {
+        tokio::time::sleep(Duration::from_micros(100 << attempt.min(6))).await;
+    }
+}
+
+impl Control for Port {
+    fn view(&self) -> Rc<View> {
+        let known = self.shared.known();
+        self.refresh(&known);
+        self.view.borrow().clone()
+    }
+
+    fn eras(&self) -> Eras {
+        self.shared.known().eras
+    }
+
+    async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {
+        {
+            let mut known = self.shared.known();
+            if known.view.number <= than && !known.complaints.contains(&region) {
+                known.complaints.push(region);
+            }
+            known.waiting += 1;
+        }
+        self.shared.changed.notify_one();
+        loop {
+            {
+                let mut known = self.shared.known();
+                let is_later = known.view.number > than;
+                if is_later || known.has_ended {
+                    known.waiting -= 1;
+                    self.refresh(&known);
+                    return match is_later && !known.has_ended {
+                        true => Ok(()),
+                        false => Err(SessionEnded),
+                    };
+                }
+            }
+            tokio::time::sleep(CHECK).await;
+        }
+    }
+
+    async fn block(&self) -> Result<Option<Address>, SessionEnded> {
+        self.shared.known().wanting += 1;
+        self.shared.changed.notify_one();
+        loop {
+            {
+                let mut known = self.shared.known();
+                if known.has_ended {
+                    return Err(SessionEnded);
+                }
+                if let Some(block) = known.blocks.pop() {
+                    return Ok(block.and_then(Address::from_bits));
+                }
+            }
+            tokio::time::sleep(CHECK).await;
+        }
+    }
+}
