@@ -101,9 +101,7 @@ impl Network {
 
     /// Asks a node for what only the master asks for. `None` if it has not answered within the deadline.
     pub async fn ask(&self, node: NodeId, items: &[Item]) -> Option<Vec<Answer>> {
-        let wait = self
-            .send(node, |out, tag| encode_items(out, tag, items))
-            .await?;
+        let wait = self.send(node, |out, tag| encode_items(out, tag, items)).await?;
         let answers = tokio::time::timeout(self.deadline, wait).await.ok()?.ok()?;
         (answers.len() == items.len()).then_some(answers)
     }

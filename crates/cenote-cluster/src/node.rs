@@ -19,9 +19,7 @@ use cenote_replica::view::Key;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::wire::{
-    Answer, FRAME_MAX, Hello, Item, decode_items, encode_answers, first_frame, is_same_token,
-};
+use crate::wire::{Answer, FRAME_MAX, Hello, Item, decode_items, encode_answers, first_frame, is_same_token};
 
 /// Heartbeats whose times a node remembers.
 const REMEMBERED: usize = 64;
@@ -131,7 +129,8 @@ impl Node {
         let mut answered = self.answered.borrow_mut();
         if let Some((_, at)) = answered.iter().find(|(number, _)| *number == acknowledged) {
             let until = *at + lease;
-            self.lease.set(Some(self.lease.get().map_or(until, |now| now.max(until))));
+            self.lease
+                .set(Some(self.lease.get().map_or(until, |now| now.max(until))));
         }
         answered.retain(|(number, _)| *number > acknowledged);
         answered.push_back((number, Instant::now()));
@@ -143,7 +142,10 @@ impl Node {
     fn verb(&self, key: Key, at: Address, verb: &Verb) -> Completion {
         let mut regions = self.regions.borrow_mut();
         let may = self.lease.get().is_some_and(|until| Instant::now() < until);
-        let Some(held) = regions.get_mut(&at.region()).filter(|held| held.key == key && may) else {
+        let Some(held) = regions
+            .get_mut(&at.region())
+            .filter(|held| held.key == key && may)
+        else {
             return Completion::Refused;
         };
         let from = at.offset() as usize;
@@ -354,12 +356,12 @@ mod tests {
             verb(&node, 5, 64, Verb::Read(8)),
             Completion::Read(6_u64.to_le_bytes().to_vec())
         );
-        assert_eq!(
-            verb(&node, 5, 0, Verb::Write(Rc::from([1]))),
-            Completion::Written
-        );
+        assert_eq!(verb(&node, 5, 0, Verb::Write(Rc::from([1]))), Completion::Written);
         assert_eq!(verb(&node, 5, 4090, Verb::Read(8)), Completion::Refused);
-        assert_eq!(verb(&node, 5, u32::MAX, Verb::Read(u32::MAX)), Completion::Refused);
+        assert_eq!(
+            verb(&node, 5, u32::MAX, Verb::Read(u32::MAX)),
+            Completion::Refused
+        );
         assert_eq!(hold(&node, 3, 1 << 17, 1), Answer::Failed);
         assert_eq!(hold(&node, 2, 4096, 6), Answer::Done);
         assert_eq!(verb(&node, 6, 64, Verb::Read(8)), Completion::Read(vec![0; 8]));

@@ -313,9 +313,7 @@ pub fn decode_items(frame: &[u8]) -> Result<(u64, Vec<Item>), Malformed> {
                 region: bytes.u16()?,
                 key: bytes.key()?,
             },
-            12 => Item::Drop {
-                region: bytes.u16()?,
-            },
+            12 => Item::Drop { region: bytes.u16()? },
             13 => Item::Ping {
                 number: bytes.u64()?,
                 answered: bytes.u64()?,
@@ -359,7 +357,9 @@ pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> 
     if len > FRAME_MAX {
         return Err(Malformed("a frame that is too long"));
     }
-    Ok(arrived.get(PREFIX..PREFIX + len).map(|frame| (frame, PREFIX + len)))
+    Ok(arrived
+        .get(PREFIX..PREFIX + len)
+        .map(|frame| (frame, PREFIX + len)))
 }
 
 #[cfg(test)]
@@ -401,10 +401,7 @@ mod tests {
         let mut out = Vec::new();
         encode_items(&mut out, 17, &items());
         let (frame, taken) = first_frame(&out).unwrap().unwrap();
-        assert_eq!(
-            (taken, decode_items(frame).unwrap()),
-            (out.len(), (17, items()))
-        );
+        assert_eq!((taken, decode_items(frame).unwrap()), (out.len(), (17, items())));
         let answers = vec![
             Answer::Verb(Completion::Read(vec![5; 70])),
             Answer::Verb(Completion::Written),

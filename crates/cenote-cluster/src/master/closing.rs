@@ -46,7 +46,9 @@ impl Master {
     }
 
     fn is_due(&self) -> bool {
-        !self.wanted.borrow().is_empty() || !self.ended().is_empty() || !self.state.borrow().broken().is_empty()
+        !self.wanted.borrow().is_empty()
+            || !self.ended().is_empty()
+            || !self.state.borrow().broken().is_empty()
     }
 
     fn forget_empty_nodes(&self) {

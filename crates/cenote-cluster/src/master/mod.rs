@@ -142,7 +142,10 @@ pub fn run(store: &Path, options: Options, listener: std::net::TcpListener) -> R
 ///
 /// A cluster that the store knows is gone on with; else one is made of the nodes in the options.
 pub async fn serve(store: &'static Store, options: Options, listener: TcpListener) -> Result<(), Error> {
-    let network = Network::new(options.token.clone(), options.node_lease.max(Duration::from_millis(200)));
+    let network = Network::new(
+        options.token.clone(),
+        options.node_lease.max(Duration::from_millis(200)),
+    );
     let known = store.load()?;
     let is_new = known.is_none();
     let state = match known {
@@ -292,7 +295,8 @@ impl Master {
             let strange = || Error::Refused("the map cannot lie so".to_owned());
             let layout = state.layout.layout().ok_or_else(strange)?;
             let label = cenote_replica::index::layout::Label { depth: 0, prefix: 0 };
-            let image = cenote_replica::index::candidates::image(layout.segments, label, &[]).ok_or_else(strange)?;
+            let image =
+                cenote_replica::index::candidates::image(layout.segments, label, &[]).ok_or_else(strange)?;
             let entry = 1_u64 << 63 | state.root();
             let entries: Vec<u8> = entry.to_le_bytes().repeat(1 << layout.depth);
             let root = Address::from_bits(state.root()).ok_or_else(strange)?;
@@ -327,7 +331,10 @@ impl Master {
             };
             if !batch.is_empty() {
                 let completions = self.network.post(&batch).await;
-                if completions.iter().all(|completion| *completion == Completion::Written) {
+                if completions
+                    .iter()
+                    .all(|completion| *completion == Completion::Written)
+                {
                     return Ok(());
                 }
             }
@@ -496,9 +503,16 @@ impl Master {
     }
 
     async fn add_node(self: &Rc<Self>, address: SocketAddr) -> Result<Told, Error> {
-        let is_known = self.state.borrow().nodes.values().any(|node| node.address == address && node.alive);
+        let is_known = self
+            .state
+            .borrow()
+            .nodes
+            .values()
+            .any(|node| node.address == address && node.alive);
         if is_known {
-            return Err(Error::Refused(format!("the node at {address} is one of the cluster's")));
+            return Err(Error::Refused(format!(
+                "the node at {address} is one of the cluster's"
+            )));
         }
         let [_, memory, held, _] = info(&self.network, u32::MAX, address).await?;
         if held != 0 {
@@ -555,8 +569,16 @@ impl Master {
             region_bytes: state.region_bytes,
             regions: state.regions.len(),
             closed: state.regions.iter().filter(|region| region.closed).count(),
-            short: state.regions.iter().filter(|region| region.nodes.len() < state.replicas).count(),
-            lost: state.regions.iter().filter(|region| is_lost(&region.nodes)).count(),
+            short: state
+                .regions
+                .iter()
+                .filter(|region| region.nodes.len() < state.replicas)
+                .count(),
+            lost: state
+                .regions
+                .iter()
+                .filter(|region| is_lost(&region.nodes))
+                .count(),
             blocks: (given + state.orphans.len()) as u64,
             blocks_max: state.regions.len() as u64 * (per_region - 1) - 3,
             closings: self.closings.get(),

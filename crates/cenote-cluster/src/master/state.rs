@@ -188,7 +188,10 @@ impl State {
         if rooms.len() > shape.replicas {
             rooms.pop();
         }
-        let most = rooms.iter().map(|room| room / u64::from(shape.region_bytes)).sum::<u64>()
+        let most = rooms
+            .iter()
+            .map(|room| room / u64::from(shape.region_bytes))
+            .sum::<u64>()
             / shape.replicas as u64;
         for _ in 0..most.min(u64::from(cenote_replica::verbs::REGIONS_MAX)) {
             let mut region = RegionState {
@@ -369,7 +372,10 @@ impl State {
             let is_short = staying.count() < self.replicas && !region.closed;
             let has_source = region.nodes.iter().any(|node| self.is_alive(*node));
             let target = self.roomiest(&region.nodes);
-            (is_short && has_source).then_some(target).flatten().map(|target| (number, target))
+            (is_short && has_source)
+                .then_some(target)
+                .flatten()
+                .map(|target| (number, target))
         })
     }
 
@@ -416,7 +422,11 @@ impl State {
         ViewText {
             number: self.number,
             regions: self.regions.iter().map(region).collect(),
-            nodes: self.nodes.iter().map(|(node, state)| (*node, state.address)).collect(),
+            nodes: self
+                .nodes
+                .iter()
+                .map(|(node, state)| (*node, state.address))
+                .collect(),
         }
     }
 }
@@ -448,10 +458,20 @@ mod tests {
                 assert_eq!(apart.len(), replicas);
             }
             if usize::from(nodes) > replicas {
-                let spare = state.nodes.iter().map(|(number, node)| state.room(*number, node)).sum::<u64>();
+                let spare = state
+                    .nodes
+                    .iter()
+                    .map(|(number, node)| state.room(*number, node))
+                    .sum::<u64>();
                 assert!(spare >= 200 << 20, "{spare}");
             }
-            let primaries = |node| state.regions.iter().filter(|region| region.nodes[0] == node).count();
+            let primaries = |node| {
+                state
+                    .regions
+                    .iter()
+                    .filter(|region| region.nodes[0] == node)
+                    .count()
+            };
             let fair = state.regions.len() / usize::from(nodes);
             for node in state.nodes.keys() {
                 assert!(primaries(*node) + 2 >= fair, "{:?}", state.regions);
@@ -468,7 +488,12 @@ mod tests {
         let key = state.key;
         state.close(&broken);
         assert!(state.regions.iter().all(|region| !region.nodes.contains(&2)));
-        assert!(state.regions.iter().all(|region| region.closed == (region.key == key + 1)));
+        assert!(
+            state
+                .regions
+                .iter()
+                .all(|region| region.closed == (region.key == key + 1))
+        );
         state.open(&broken, &BTreeSet::new());
         while let Some((region, node)) = state.short() {
             assert_ne!(node, 2);
@@ -496,7 +521,12 @@ mod tests {
         while let Some((region, node)) = state.short() {
             state.gain(region, node);
         }
-        assert!(state.regions.iter().all(|region| region.nodes.len() == 2 && !region.nodes.contains(&1)));
+        assert!(
+            state
+                .regions
+                .iter()
+                .all(|region| region.nodes.len() == 2 && !region.nodes.contains(&1))
+        );
         state.forget_empty_nodes();
         assert!(!state.nodes.contains_key(&1));
     }
@@ -532,16 +562,10 @@ mod tests {
         let new = |shape| State::new(shape, &nodes).unwrap_err();
         let shape = Shape::default();
         assert!(matches!(new(shape), Unfit::TooFewNodes { .. }));
-        let alone = Shape {
-            replicas: 1,
-            ..shape
-        };
+        let alone = Shape { replicas: 1, ..shape };
         assert!(matches!(new(alone), Unfit::TooLittleMemory(_)));
         for wrong in [
-            Shape {
-                replicas: 0,
-                ..shape
-            },
+            Shape { replicas: 0, ..shape },
             Shape { block: 1000, ..shape },
             Shape {
                 region_bytes: 1 << 18,

@@ -40,7 +40,10 @@ impl Store {
 
     /// Leads from now on, until the guard is dropped or this thread dies.
     pub fn lead(&self) -> Result<Guard<'_, Coherent, cenote::locks::Mutex<Coherent>>, Error> {
-        let leads = self.leader.try_lock().map_err(|error| broken(&self.path, error))?;
+        let leads = self
+            .leader
+            .try_lock()
+            .map_err(|error| broken(&self.path, error))?;
         leads.ok_or_else(|| broken(&self.path, "another master leads"))
     }
 

@@ -49,7 +49,11 @@ pub async fn node(master: Rc<Master>, node: u32) {
                 false => drop(heard.count()),
             }
         }
-        let silent = master.nodes.borrow().get(&node).map_or(Duration::ZERO, |heard| heard.silent);
+        let silent = master
+            .nodes
+            .borrow()
+            .get(&node)
+            .map_or(Duration::ZERO, |heard| heard.silent);
         if silent > master.options.node_lease {
             give_up(&master, node);
             return;

@@ -1,0 +1,116 @@
+//! What clients see while nodes, clients and the master are killed and stopped is linearizable.
+//!
+//! `CENOTE_TEST_SEED` repeats what was drawn; `CENOTE_TEST_SECONDS` is how long the clients work.
+
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cenote_sim::check::linear::{Options, check_parts};
+use cenote_sim::check::spec::map::{Map, Op, Ret};
+use cenote_sim::history::{Event, History};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::clients::calls;
+use super::cluster::{Cluster, Running, spawn};
+
+/// A client, and what reads its calls.
+struct Client {
+    process: Running,
+    calls: JoinHandle<Vec<Event<Op, Ret>>>,
+}
+
+impl Client {
+    fn start(master: SocketAddr, seed: u64) -> Self {
+        let set = [
+            ("CENOTE_CLUSTER_MASTER", master.to_string()),
+            ("CENOTE_CLUSTER_SEED", seed.to_string()),
+        ];
+        let (process, output) = spawn("client", &set);
+        Self {
+            process,
+            calls: std::thread::spawn(move || calls(output)),
+        }
+    }
+
+    /// Kills it, and returns its calls.
+    fn end(self) -> Vec<Event<Op, Ret>> {
+        drop(self.process);
+        self.calls.join().unwrap()
+    }
+}
+
+fn set<T: std::str::FromStr>(name: &str, default: T) -> T {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number")),
+        Err(_) => default,
+    }
+}
+
+/// Stops a process for a while.
+fn stop(process: &Running, random: &mut SmallRng, longest: u64) {
+    let stopped = Duration::from_millis(random.random_range(20..longest));
+    process.signal(libc::SIGSTOP);
+    std::thread::sleep(stopped);
+    process.signal(libc::SIGCONT);
+}
+
+/// Something befalls the cluster.
+fn strike(cluster: &mut Cluster, clients: &mut Vec<Client>, random: &mut SmallRng) -> Vec<Event<Op, Ret>> {
+    let (victim, client) = (random.random_range(0..3), random.random_range(0..clients.len()));
+    match random.random_range(0..8) {
+        0 | 1 => {
+            // A node dies, and another one comes.
+            cluster.nodes[victim].0.signal(libc::SIGKILL);
+            cluster.replace_node(victim);
+            cluster.wait(Cluster::is_whole);
+        }
+        2 | 3 => {
+            // For less or longer than its lease.
+            stop(&cluster.nodes[victim].0, random, 900);
+            let status = cluster.wait(|status| status.closed == 0);
+            let at = cluster.nodes[victim].1;
+            if !status.nodes.iter().any(|node| node.address == at && node.alive) {
+                cluster.replace_node(victim);
+            }
+            cluster.wait(Cluster::is_whole);
+        }
+        4 => {
+            let seed = random.random();
+            let new = Client::start(cluster.at, seed);
+            return std::mem::replace(&mut clients[client], new).end();
+        }
+        5 => stop(&clients[client].process, random, 2500),
+        6 => stop(&cluster.master, random, 600),
+        _ => cluster.restart_master(),
+    }
+    Vec::new()
+}
+
+#[test]
+fn histories_are_linearizable_whoever_is_killed_or_stopped() {
+    let seed = set("CENOTE_TEST_SEED", u64::from(std::process::id()));
+    let time = Duration::from_secs(set("CENOTE_TEST_SECONDS", 10));
+    println!("CENOTE_TEST_SEED={seed}");
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut cluster = Cluster::new(3, 2);
+    let mut clients: Vec<Client> = (0..4)
+        .map(|_| Client::start(cluster.at, random.random()))
+        .collect();
+    let mut events = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::thread::sleep(Duration::from_millis(random.random_range(100..900)));
+        events.extend(strike(&mut cluster, &mut clients, &mut random));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    events.extend(clients.into_iter().flat_map(Client::end));
+    // The dead clients' sessions end, and what they had begun is decided.
+    let status = cluster.wait(|status| status.sessions.is_empty());
+    let done = events.iter().filter(|event| event.returned.is_some()).count();
+    println!("{done} calls of {}, {} closings", events.len(), status.closings);
+    let verdict = check_parts(&Map, &History::new(events).unwrap(), &Options::default());
+    assert!(verdict.is_linearizable(), "{verdict:?}");
+    assert!(done > 100, "{done}");
+}

@@ -1,0 +1,6 @@
+//! Clusters of real processes: memory nodes, a master, clients.
+
+mod clients;
+mod cluster;
+mod histories;
+mod promises;

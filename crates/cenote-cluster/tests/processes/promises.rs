@@ -1,0 +1,109 @@
+//! What a cluster promises, beside processes that are killed, stopped and replaced.
+
+use std::net::SocketAddr;
+
+use cenote_cluster::says::{Ask, Told};
+use cenote_cluster::{Error, Map, Options};
+
+use super::cluster::{Cluster, TOKEN, node};
+
+fn key(n: u64) -> [u8; 8] {
+    n.to_le_bytes()
+}
+
+#[test]
+fn what_is_put_is_found_by_others() {
+    for (nodes, replicas) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
+        let cluster = Cluster::new(nodes, replicas);
+        let (mut one, mut other) = (cluster.map(), cluster.map());
+        for n in 0..600 {
+            one.put(&key(n), &n.to_le_bytes().repeat(1 + n as usize % 50))
+                .unwrap();
+        }
+        for n in 0..600 {
+            let found = other.get(&key(n)).unwrap().unwrap();
+            assert_eq!(found, n.to_le_bytes().repeat(1 + n as usize % 50));
+        }
+        assert!(!other.insert(&key(5), b"x").unwrap());
+        assert!(other.remove(&key(5)).unwrap() && !one.remove(&key(5)).unwrap());
+        assert!(!one.update(&key(5), b"x").unwrap() && one.insert(&key(5), b"y").unwrap());
+        assert!(other.update(&key(5), b"z").unwrap());
+        assert_eq!(one.get(&key(5)).unwrap().unwrap(), b"z");
+        assert_eq!(one.get(b"").unwrap(), None);
+        one.put(b"", b"").unwrap();
+        assert_eq!(other.get(b"").unwrap().unwrap(), b"");
+        let long = vec![7; 1 << 20];
+        assert!(matches!(one.put(b"long", &long), Err(Error::Map(_))));
+        one.close();
+        other.close();
+        let status = cluster.wait(|status| status.sessions.is_empty());
+        assert!(Cluster::is_whole(&status));
+    }
+}
+
+#[test]
+fn a_node_that_is_killed_loses_nothing_and_is_replaced() {
+    let mut cluster = Cluster::new(3, 2);
+    let mut map = cluster.map();
+    for n in 0..300 {
+        map.put(&key(n), &key(n)).unwrap();
+    }
+    for victim in [0, 1] {
+        cluster.nodes[victim].0.signal(libc::SIGKILL);
+        for n in 0..300 {
+            assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n), "key {n}");
+        }
+        map.put(&key(1000), b"while it is away").unwrap();
+        cluster.nodes.push(node());
+        let address = cluster.nodes.last().unwrap().1;
+        assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
+        cluster.wait(|status| Cluster::is_whole(status) && status.nodes.len() == 3);
+    }
+    for n in 0..300 {
+        assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n));
+    }
+}
+
+#[test]
+fn a_node_is_drained() {
+    let cluster = Cluster::new(3, 2);
+    let mut map = cluster.map();
+    for n in 0..300 {
+        map.put(&key(n), &key(n)).unwrap();
+    }
+    assert_eq!(cluster.ask(&Ask::Drain { node: 1 }), Told::Done);
+    cluster.wait(|status| status.nodes.len() == 2 && Cluster::is_whole(status));
+    cluster.nodes[0].0.signal(libc::SIGKILL);
+    for n in 0..300 {
+        assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n));
+    }
+    assert!(matches!(cluster.ask(&Ask::Drain { node: 1 }), Told::Refused(_)));
+}
+
+#[test]
+fn a_master_that_is_killed_is_followed_by_another() {
+    let mut cluster = Cluster::new(3, 2);
+    let mut map = cluster.map();
+    for n in 0..100 {
+        map.put(&key(n), &key(n)).unwrap();
+    }
+    cluster.restart_master();
+    for n in 0..100 {
+        assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n));
+        map.put(&key(n), b"later").unwrap();
+    }
+    assert_eq!(map.session(), 1);
+    assert!(!map.has_ended());
+}
+
+#[test]
+fn strangers_get_nothing() {
+    let cluster = Cluster::new(1, 1);
+    let wrong = Options::new(cluster.at, "another token");
+    assert!(matches!(Map::open(&wrong), Err(Error::Master { .. })));
+    let none: SocketAddr = "127.0.0.1:1".parse().unwrap();
+    assert!(matches!(
+        Map::open(&Options::new(none, TOKEN)),
+        Err(Error::Master { .. })
+    ));
+}
