@@ -77,6 +77,12 @@ impl From<cenote_mapreduce::Error> for Failure {
     }
 }
 
+impl From<cenote_cluster::Error> for Failure {
+    fn from(error: cenote_cluster::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl From<cenote::Error> for Failure {
     fn from(error: cenote::Error) -> Self {
         match error {

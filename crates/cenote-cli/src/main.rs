@@ -73,6 +73,10 @@ enum Command {
     Lock(commands::lock::Args),
     /// Answer for locks that processes and machines share without a pool
     Lockd(commands::lockd::Args),
+    /// A map that is replicated over memory nodes: start one, use it, see how it is
+    Cluster(commands::cluster::Args),
+    /// Hold memory for a cluster
+    Memnode(commands::memnode::Args),
     /// Show a pool's figures
     Stat(commands::stat::Args),
     /// Check a pool and account for every byte of it
@@ -133,6 +137,8 @@ fn main() -> ExitCode {
         Command::Export(args) => commands::export::run(args, &out),
         Command::Lock(args) => commands::lock::run(args, &out),
         Command::Lockd(args) => commands::lockd::run(args, &out),
+        Command::Cluster(args) => commands::cluster::run(args, &out),
+        Command::Memnode(args) => commands::memnode::run(args, &out),
         Command::Stat(args) => commands::stat::run(args, &out),
         Command::Fsck(args) => commands::fsck::run(args, &out),
         Command::Trim(args) => commands::trim::run(args, &out),

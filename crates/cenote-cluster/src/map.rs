@@ -129,6 +129,11 @@ impl Map {
         self.change(async |client| client.remove(key).await)
     }
 
+    /// A read of 8 bytes at a memory node, and nothing else: what a round trip takes.
+    pub fn round_trip(&self) -> Result<(), Error> {
+        self.run(async |client| client.round_trip().await)
+    }
+
     /// Leaves the cluster in order.
     pub fn close(self) {
         // The port leaves when it is dropped.

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod bench;
+pub mod cluster;
 pub mod create;
 pub mod del;
 pub mod demo;
@@ -13,6 +14,7 @@ pub mod load;
 pub mod lock;
 pub mod lockd;
 pub mod mapreduce;
+pub mod memnode;
 pub mod monitor;
 pub mod put;
 pub mod remote_lock;

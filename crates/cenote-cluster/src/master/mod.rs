@@ -34,7 +34,7 @@ use crate::network::Network;
 use crate::node::greeted;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
 use crate::wire::{Answer, Item};
-use state::{Shape, State};
+use state::{Offer, Shape, State};
 use store::Store;
 
 /// How a master is set up.
@@ -153,8 +153,7 @@ pub async fn serve(store: &'static Store, options: Options, listener: TcpListene
         None => {
             let mut nodes = Vec::new();
             for address in &options.nodes {
-                let [_, memory, ..] = info(&network, 0, *address).await?;
-                nodes.push((*address, memory));
+                nodes.push(offer(&network, 0, *address).await?);
             }
             State::new(options.shape, &nodes).map_err(|why| Error::Refused(why.to_string()))?
         }
@@ -230,14 +229,26 @@ fn first_eras(is_alone: bool) -> Eras {
     Eras { now, least }
 }
 
-/// What a node has, which is tried for some seconds.
-async fn info(network: &Network, node: u32, address: SocketAddr) -> Result<[u64; 4], Error> {
+/// What a node offers that holds nothing; it is asked for some seconds.
+async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offer, Error> {
     // A number of its own: it has none yet.
     let node = NodeId(node);
     network.set_address(node, address);
     for _ in 0..100 {
-        if let Some([Answer::Info(info)]) = network.ask(node, &[Item::Info]).await.as_deref() {
-            return Ok(*info);
+        match network.ask(node, &[Item::Info]).await.as_deref() {
+            Some([Answer::Info([incarnation, memory, 0, _])]) => {
+                return Ok(Offer {
+                    address,
+                    memory: *memory,
+                    incarnation: *incarnation,
+                });
+            }
+            Some([Answer::Info(_)]) => {
+                return Err(Error::Refused(format!(
+                    "the memory node at {address} holds regions of a cluster: start a new one"
+                )));
+            }
+            _ => {}
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -514,13 +525,8 @@ impl Master {
                 "the node at {address} is one of the cluster's"
             )));
         }
-        let [_, memory, held, _] = info(&self.network, u32::MAX, address).await?;
-        if held != 0 {
-            return Err(Error::Refused(format!(
-                "the node at {address} holds regions of a cluster: start a new one"
-            )));
-        }
-        let node = self.state.borrow_mut().add_node(address, memory);
+        let offer = offer(&self.network, u32::MAX, address).await?;
+        let node = self.state.borrow_mut().add_node(offer);
         self.network.set_address(NodeId(node), address);
         self.nodes.borrow_mut().insert(node, Heard::now());
         self.state.borrow_mut().number += 1;

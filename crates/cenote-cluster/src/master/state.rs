@@ -32,10 +32,23 @@ pub struct NodeState {
     pub address: SocketAddr,
     /// Bytes that it offers.
     pub memory: u64,
+    /// Its memory's incarnation: that of another process at its address is another one.
+    pub incarnation: u64,
     /// Whether the master has not given it up.
     pub alive: bool,
     /// Whether it is to be emptied.
     pub draining: bool,
+}
+
+/// A node that is to be one of a cluster's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Bytes that it offers.
+    pub memory: u64,
+    /// Its memory's incarnation.
+    pub incarnation: u64,
 }
 
 /// A client.
@@ -152,7 +165,7 @@ impl Shape {
 
 impl State {
     /// A new cluster of these nodes. Its bytes still have to be written: see [`State::root`].
-    pub fn new(shape: Shape, nodes: &[(SocketAddr, u64)]) -> Result<Self, Unfit> {
+    pub fn new(shape: Shape, nodes: &[Offer]) -> Result<Self, Unfit> {
         shape.check()?;
         if nodes.len() < shape.replicas {
             return Err(Unfit::TooFewNodes {
@@ -179,8 +192,8 @@ impl State {
             free_cells: Vec::new(),
             orphans: Vec::new(),
         };
-        for (address, memory) in nodes {
-            state.add_node(*address, *memory);
+        for node in nodes {
+            state.add_node(*node);
         }
         // As much as the others can hold when one of them is lost.
         let mut rooms: Vec<u64> = state.nodes.values().map(|node| node.memory).collect();
@@ -233,11 +246,12 @@ impl State {
     }
 
     /// Another node. Returns its number, which no other node ever has.
-    pub fn add_node(&mut self, address: SocketAddr, memory: u64) -> u32 {
+    pub fn add_node(&mut self, offer: Offer) -> u32 {
         self.last_node += 1;
         let node = NodeState {
-            address,
-            memory,
+            address: offer.address,
+            memory: offer.memory,
+            incarnation: offer.incarnation,
             alive: true,
             draining: false,
         };
@@ -435,12 +449,16 @@ impl State {
 mod tests {
     use super::*;
 
-    fn address(port: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], port))
+    fn offer(port: u16, memory: u64) -> Offer {
+        Offer {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            memory,
+            incarnation: 1,
+        }
     }
 
     fn state(nodes: u16, replicas: usize) -> State {
-        let nodes: Vec<(SocketAddr, u64)> = (0..nodes).map(|n| (address(n), 256 << 20)).collect();
+        let nodes: Vec<Offer> = (0..nodes).map(|n| offer(n, 256 << 20)).collect();
         let shape = Shape {
             replicas,
             ..Shape::default()
@@ -502,7 +520,7 @@ mod tests {
         assert!(state.regions.iter().all(|region| region.nodes.len() == 2));
         state.forget_empty_nodes();
         assert_eq!(state.nodes.keys().copied().collect::<Vec<_>>(), [1, 3]);
-        assert_eq!(state.add_node(address(9), 1 << 30), 4);
+        assert_eq!(state.add_node(offer(9, 1 << 30)), 4);
     }
 
     #[test]
@@ -558,7 +576,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let nodes = [(address(1), 1 << 20)];
+        let nodes = [offer(1, 1 << 20)];
         let new = |shape| State::new(shape, &nodes).unwrap_err();
         let shape = Shape::default();
         assert!(matches!(new(shape), Unfit::TooFewNodes { .. }));

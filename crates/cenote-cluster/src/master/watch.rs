@@ -38,8 +38,23 @@ pub async fn node(master: Rc<Master>, node: u32) {
             lease,
         };
         let asked = Instant::now();
-        let answer = tokio::time::timeout(INTERVAL * 2, master.network.ask(NodeId(node), &[ping])).await;
-        let is_answered = matches!(answer.as_ref().map(Option::as_deref), Ok(Some([Answer::Done])));
+        let known = master
+            .state
+            .borrow()
+            .nodes
+            .get(&node)
+            .map(|known| known.incarnation);
+        let items = [ping, Item::Info];
+        let answer = tokio::time::timeout(INTERVAL * 2, master.network.ask(NodeId(node), &items)).await;
+        let is_answered = match answer.as_ref().map(Option::as_deref) {
+            Ok(Some([Answer::Done, Answer::Info([incarnation, ..])])) => {
+                if known != Some(*incarnation) {
+                    return give_up(&master, node, "is another process by now");
+                }
+                true
+            }
+            _ => false,
+        };
         if let Some(heard) = master.nodes.borrow_mut().get_mut(&node) {
             match is_answered {
                 true => {
@@ -55,8 +70,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
             .get(&node)
             .map_or(Duration::ZERO, |heard| heard.silent);
         if silent > master.options.node_lease {
-            give_up(&master, node);
-            return;
+            return give_up(&master, node, "is silent");
         }
         tokio::time::sleep(INTERVAL.saturating_sub(asked.elapsed())).await;
     }
@@ -68,8 +82,8 @@ fn first_number() -> u64 {
     since.map_or(1, |since| since.as_micros() as u64)
 }
 
-fn give_up(master: &Master, node: u32) {
-    eprintln!("cenote cluster: memory node {node} is silent, and is given up");
+fn give_up(master: &Master, node: u32, why: &str) {
+    eprintln!("cenote cluster: memory node {node} {why}, and is given up");
     if let Some(known) = master.state.borrow_mut().nodes.get_mut(&node) {
         known.alive = false;
     }

@@ -57,7 +57,7 @@ fn stop(process: &Running, random: &mut SmallRng, longest: u64) {
 }
 
 /// Something befalls the cluster.
-fn strike(cluster: &mut Cluster, clients: &mut Vec<Client>, random: &mut SmallRng) -> Vec<Event<Op, Ret>> {
+fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) -> Vec<Event<Op, Ret>> {
     let (victim, client) = (random.random_range(0..3), random.random_range(0..clients.len()));
     match random.random_range(0..8) {
         0 | 1 => {

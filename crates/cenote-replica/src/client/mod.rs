@@ -168,6 +168,18 @@ impl<N: Verbs + Control> Client<N> {
         self.heap.borrow().oldest(self.net.eras())
     }
 
+    /// Reads a word of the directory at its primary, for comparison with operations.
+    ///
+    /// Cost: one round trip.
+    pub async fn round_trip(&self) -> Result<(), Error> {
+        self.under_views(async |view| {
+            let request = read(view, self.layout.directory, 8)?;
+            let completions = self.net.post(vec![request.clone()]).await;
+            Ok(bytes_read(&request, completions.first()).map(drop)?)
+        })
+        .await
+    }
+
     /// An identity or nonce that nobody else has.
     fn identity(&self) -> Result<Identity, Error> {
         let count = self.count.get() + 1;

@@ -1,0 +1,167 @@
+//! What the operations of a cluster cost, beside the round trips that they are made of.
+//!
+//! A raw round trip is that of a batch that reads 8 bytes at one memory node, measured between the operations.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use cenote_cluster::Map;
+use serde::Serialize;
+
+use super::place::ClusterArg;
+use crate::failure::Failure;
+use crate::output::{Output, count};
+
+/// Arguments of `bench`.
+#[derive(clap::Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    cluster: ClusterArg,
+    /// Operations of each kind by one client
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
+    ops: u64,
+    /// Bytes of a value
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    value: usize,
+    /// Clients that then read and write at once, each a thread with a session of its own
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    clients: u32,
+    /// How long they do, in seconds
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+}
+
+/// An operation.
+#[derive(Serialize)]
+struct Latency {
+    operation: &'static str,
+    median_us: f64,
+    p99_us: f64,
+    /// How many round trips it is made of.
+    round_trips: u32,
+    /// Its median over that of so many raw round trips.
+    over_raw: f64,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    raw_round_trip_us: f64,
+    latencies: Vec<Latency>,
+    clients: u32,
+    /// Operations a second of all, half of them reads.
+    per_second: f64,
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("bench {n}").into_bytes()
+}
+
+/// Median and 99th percentile, in microseconds.
+fn figures(times: &mut [Duration]) -> (f64, f64) {
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
+    (at(0.5), at(0.99))
+}
+
+type Operation = fn(&mut Map, u64, &[u8]) -> Result<(), cenote_cluster::Error>;
+
+/// Measures.
+pub fn run(args: &BenchArgs, out: &Output) -> Result<ExitCode, Failure> {
+    let mut map = args.cluster.open()?;
+    let value = vec![7; args.value];
+    let kinds: [(&'static str, u32, Operation); 5] = [
+        ("insert", 4, |map, n, value| map.insert(&key(n), value).map(drop)),
+        ("get", 2, |map, n, _| map.get(&key(n)).map(drop)),
+        ("get of no key", 1, |map, n, _| {
+            map.get(&key(u64::MAX - n)).map(drop)
+        }),
+        ("put", 5, |map, n, value| map.put(&key(n), value)),
+        ("remove", 5, |map, n, _| map.remove(&key(n)).map(drop)),
+    ];
+    let mut raw = Vec::new();
+    let mut latencies = Vec::new();
+    for (operation, round_trips, run) in kinds {
+        let mut times = Vec::new();
+        for n in 0..args.ops {
+            let begun = Instant::now();
+            run(&mut map, n, &value)?;
+            times.push(begun.elapsed());
+            let begun = Instant::now();
+            map.round_trip()?;
+            raw.push(begun.elapsed());
+        }
+        let (median_us, p99_us) = figures(&mut times);
+        latencies.push(Latency {
+            operation,
+            median_us,
+            p99_us,
+            round_trips,
+            over_raw: 0.0,
+        });
+    }
+    let (raw_round_trip_us, _) = figures(&mut raw);
+    for latency in &mut latencies {
+        latency.over_raw = latency.median_us / (raw_round_trip_us * f64::from(latency.round_trips));
+    }
+    let per_second = together(args, &value)?;
+    let measured = Measured {
+        raw_round_trip_us,
+        latencies,
+        clients: args.clients,
+        per_second,
+    };
+    out.result(&measured, text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Operations a second of several clients.
+fn together(args: &BenchArgs, value: &[u8]) -> Result<f64, Failure> {
+    let options = args.cluster.options()?;
+    let time = Duration::from_secs(args.seconds);
+    let done = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..args.clients)
+            .map(|number| {
+                let options = &options;
+                scope.spawn(move || -> Result<u64, cenote_cluster::Error> {
+                    let mut map = Map::open(options)?;
+                    let begun = Instant::now();
+                    let mut done = 0;
+                    while begun.elapsed() < time {
+                        let n = u64::from(number) << 32 | done % 1000;
+                        match done % 2 {
+                            0 => map.put(&key(n), value)?,
+                            _ => drop(map.get(&key(n - 1))?),
+                        }
+                        done += 1;
+                    }
+                    Ok(done)
+                })
+            })
+            .collect();
+        let counted = clients.into_iter().map(|client| {
+            client.join().unwrap_or_else(|_| {
+                Err(cenote_cluster::Error::Refused(
+                    "a client's thread has ended".to_owned(),
+                ))
+            })
+        });
+        counted.sum::<Result<u64, _>>()
+    })?;
+    Ok(done as f64 / time.as_secs_f64())
+}
+
+fn text(measured: &Measured) -> String {
+    let mut text = format!("raw round trip  {:>8.1} µs\n\n", measured.raw_round_trip_us);
+    text += "operation        median       p99  round trips  over so many raw ones\n";
+    for latency in &measured.latencies {
+        text += &format!(
+            "{:<13} {:>6.1} µs {:>6.1} µs  {:>11}  {:>21.2}\n",
+            latency.operation, latency.median_us, latency.p99_us, latency.round_trips, latency.over_raw
+        );
+    }
+    text + &format!(
+        "\n{} clients at once, half reads: {} operations a second",
+        measured.clients,
+        count(measured.per_second as u64)
+    )
+}

@@ -1,0 +1,89 @@
+//! The master as a process.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cenote_cluster::master::{self, Options};
+use serde::Serialize;
+
+use super::token::read_token;
+use crate::commands::lock::time;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Arguments of `master`.
+///
+/// The first time, `--node` and `--replicas` say what the cluster is made of; later the store does.
+#[derive(clap::Args)]
+pub struct MasterArgs {
+    /// Listen here, such as 0.0.0.0:7400; port 0 for any that is free
+    #[arg(long, value_name = "ADDR")]
+    listen: SocketAddr,
+    /// The pool in which the master keeps what it decides; made if there is none
+    #[arg(long, value_name = "FILE")]
+    store: PathBuf,
+    /// The file with the cluster's token
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// A memory node of a new cluster; several times
+    #[arg(long = "node", value_name = "ADDR")]
+    nodes: Vec<SocketAddr>,
+    /// Keep so many copies of everything in a new cluster
+    #[arg(long, value_name = "R", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    replicas: u8,
+    /// Bytes of a region of a new cluster: what is placed, moved and closed at once
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = crate::commands::memnode::size)]
+    region: u64,
+    /// Bytes of a block of a new cluster, a power of two; a value must be shorter
+    #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = crate::commands::memnode::size)]
+    block: u64,
+    /// Give up a memory node that is silent for so long: 50ms to 60s
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "300ms")]
+    node_lease: Duration,
+    /// Give up a client that is silent for so long: 100ms to 60m
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    client_lease: Duration,
+}
+
+/// What is printed when the master listens.
+#[derive(Serialize)]
+struct Began {
+    listening: SocketAddr,
+}
+
+/// Serves until it is told to stop.
+pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
+    let range = |is_good: bool, option: &str, range: &str| match is_good {
+        true => Ok(()),
+        false => Err(Failure::misuse(format!("{option} is out of range: {range}"))),
+    };
+    let seconds = Duration::from_secs;
+    range(
+        (Duration::from_millis(50)..=seconds(60)).contains(&args.node_lease),
+        "--node-lease",
+        "50ms to 60s",
+    )?;
+    range(
+        (Duration::from_millis(100)..=seconds(3600)).contains(&args.client_lease),
+        "--client-lease",
+        "100ms to 60m",
+    )?;
+    let mut options = Options::new(read_token(&args.token_file)?);
+    options.nodes = args.nodes;
+    (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);
+    options.shape.replicas = args.replicas.into();
+    let word = |option: &str, size: u64| {
+        u32::try_from(size).map_err(|_| Failure::misuse(format!("{option} is out of range: below 4GiB")))
+    };
+    options.shape.region_bytes = word("--region", args.region)?;
+    options.shape.block = word("--block", args.block)?;
+    let listener = TcpListener::bind(args.listen).map_err(Failure::io(args.listen))?;
+    let listening = listener.local_addr().map_err(Failure::io(args.listen))?;
+    out.result(&Began { listening }, |began| {
+        format!("listening at {}", began.listening)
+    })?;
+    master::run(&args.store, options, listener)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,88 @@
+//! `cenote cluster`: a replicated map over memory nodes.
+//!
+//! | file | |
+//! |---|---|
+//! | `place` | which cluster is meant |
+//! | `token` | its secret |
+//! | `start` | clusters on this machine: start, nodes that come and go, stop |
+//! | `master` | the master as a process |
+//! | `status` | how it is |
+//! | `keys` | single keys |
+//! | `bench` | what operations cost |
+
+mod bench;
+mod keys;
+mod master;
+mod place;
+mod start;
+mod status;
+pub mod token;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Arguments.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Try it:
+  cenote cluster start /dev/shm/trial
+  cenote cluster put /dev/shm/trial key value
+  cenote cluster kill-node /dev/shm/trial 1
+  cenote cluster get /dev/shm/trial key
+  cenote cluster stop /dev/shm/trial")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Start a cluster on this machine, in the background
+    Start(start::StartArgs),
+    /// Show nodes, clients and regions
+    Status(StatusArgs),
+    /// Set a key's value
+    Put(keys::PutArgs),
+    /// Print a key's value
+    Get(keys::KeyArgs),
+    /// Remove a key
+    Del(keys::KeyArgs),
+    /// Measure what operations cost
+    Bench(bench::BenchArgs),
+    /// Add a memory node
+    AddNode(start::AddArgs),
+    /// Move all that a memory node holds to others
+    Drain(start::NodeArgs),
+    /// Kill a memory node, to try what happens
+    KillNode(start::NodeArgs),
+    /// End a cluster of this machine: all that is in it is lost
+    Stop(start::StopArgs),
+    /// Decide who is alive and who holds what, for a cluster of any machines
+    Master(master::MasterArgs),
+}
+
+/// Arguments of `status`.
+#[derive(clap::Args)]
+struct StatusArgs {
+    #[command(flatten)]
+    cluster: place::ClusterArg,
+}
+
+/// Does one of them.
+pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    match args.command {
+        Command::Start(args) => start::run(&args, out),
+        Command::Status(args) => status::run(&args.cluster, out),
+        Command::Put(args) => keys::put(&args),
+        Command::Get(args) => keys::get(&args, out),
+        Command::Del(args) => keys::del(&args),
+        Command::Bench(args) => bench::run(&args, out),
+        Command::AddNode(args) => start::add(&args, out),
+        Command::Drain(args) => start::drain(&args, out),
+        Command::KillNode(args) => start::kill(&args, out),
+        Command::Stop(args) => start::stop(&args, out),
+        Command::Master(args) => master::run(args, out),
+    }
+}

@@ -1,0 +1,199 @@
+//! Which cluster is meant: a folder that `cenote cluster start` has made, or the master's address.
+
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cenote_cluster::says::{Ask, Status, Told};
+use cenote_cluster::session::Line;
+use cenote_cluster::{Map, Options};
+use serde::{Deserialize, Serialize};
+
+use super::token::read_token;
+use crate::failure::Failure;
+
+const SCHEME: &str = "cluster://";
+/// How long the master may take for what waits for nodes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The cluster that is meant.
+#[derive(clap::Args)]
+pub struct ClusterArg {
+    /// The folder of a cluster that `cenote cluster start` has made, or cluster://HOST:PORT of its master
+    #[arg(value_name = "CLUSTER")]
+    cluster: String,
+    /// The file with the cluster's token; default: CENOTE_TOKEN_FILE, or that of the folder
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// A process that was started: when, too, as process ids come back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Its process id.
+    pub pid: i32,
+    /// When the kernel began it.
+    pub began: u64,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// What a folder says of its cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Folder {
+    /// The master.
+    pub master: Process,
+    /// The memory nodes.
+    pub nodes: Vec<Process>,
+    /// Bytes that each node offers.
+    pub memory: u64,
+}
+
+/// The token's file in a folder.
+pub fn token_file(folder: &Path) -> PathBuf {
+    folder.join("token")
+}
+
+fn description(folder: &Path) -> PathBuf {
+    folder.join("cluster.json")
+}
+
+impl Process {
+    /// A child that was started just now.
+    pub fn of(pid: u32, address: SocketAddr) -> Self {
+        let pid = pid as i32;
+        Self {
+            pid,
+            began: began(pid).unwrap_or(0),
+            address,
+        }
+    }
+
+    /// Whether it is still there.
+    pub fn is_there(&self) -> bool {
+        began(self.pid) == Some(self.began)
+    }
+
+    /// Ends it with a signal, if it is still there.
+    pub fn signal(&self, signal: i32) {
+        if self.is_there() {
+            // SAFETY: sends a signal to a process that was started for this cluster.
+            unsafe { libc::kill(self.pid, signal) };
+        }
+    }
+}
+
+/// When the kernel began a process, in clock ticks; `None` if there is none, or it is a zombie.
+fn began(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may have spaces.
+    let words: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    (words.first() != Some(&"Z"))
+        .then(|| words.get(19)?.parse().ok())
+        .flatten()
+}
+
+impl Folder {
+    /// What a folder says.
+    pub fn read(folder: &Path) -> Result<Self, Failure> {
+        let path = description(folder);
+        let text = fs::read(&path).map_err(|error| {
+            Failure::failed(format!(
+                "{}: {error}; is this the folder of a cluster? cenote cluster start makes one",
+                path.display()
+            ))
+        })?;
+        serde_json::from_slice(&text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    }
+
+    /// Writes it.
+    pub fn write(&self, folder: &Path) -> Result<(), Failure> {
+        let path = description(folder);
+        let new = folder.join("cluster.json.new");
+        let text = serde_json::to_vec_pretty(self).map_err(|error| Failure::failed(error.to_string()))?;
+        fs::write(&new, text).map_err(Failure::io(new.display()))?;
+        fs::rename(&new, &path).map_err(Failure::io(path.display()))
+    }
+}
+
+impl ClusterArg {
+    /// That of a folder.
+    pub fn of_folder(folder: &Path) -> Self {
+        Self {
+            cluster: folder.display().to_string(),
+            token_file: Some(token_file(folder)),
+        }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> Result<&Path, Failure> {
+        match self.cluster.starts_with(SCHEME) {
+            true => Err(Failure::misuse(format!(
+                "this needs the folder of the cluster, not {}: only the processes that cenote cluster start began can be ended here",
+                self.cluster
+            ))),
+            false => Ok(Path::new(&self.cluster)),
+        }
+    }
+
+    fn resolve(&self) -> Result<(SocketAddr, String), Failure> {
+        let given = || {
+            let set = std::env::var_os("CENOTE_TOKEN_FILE").map(PathBuf::from);
+            self.token_file.clone().or(set)
+        };
+        if let Some(address) = self.cluster.strip_prefix(SCHEME) {
+            let address = address.trim_end_matches('/');
+            let found = address.to_socket_addrs().ok().and_then(|mut all| all.next());
+            let master = found.ok_or_else(|| {
+                Failure::misuse(format!(
+                    "{:?} is not the address of a master: cluster://HOST:PORT",
+                    self.cluster
+                ))
+            })?;
+            let token = given().ok_or_else(|| {
+                Failure::misuse(
+                    "--token-file or CENOTE_TOKEN_FILE must name the file with the cluster's token",
+                )
+            })?;
+            return Ok((master, read_token(&token)?));
+        }
+        let folder = Path::new(&self.cluster);
+        let master = Folder::read(folder)?.master.address;
+        let token = given().unwrap_or_else(|| token_file(folder));
+        Ok((master, read_token(&token)?))
+    }
+
+    /// Asks the master.
+    pub fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
+        let (master, token) = self.resolve()?;
+        let failed = |source| Failure::failed(cenote_cluster::Error::Master { master, source }.to_string());
+        let mut line = Line::open(master, &token).map_err(failed)?;
+        line.set_timeout(PATIENCE).map_err(failed)?;
+        match line.ask(ask).map_err(failed)? {
+            Told::Refused(why) => Err(Failure::failed(why)),
+            told => Ok(told),
+        }
+    }
+
+    /// How the cluster is.
+    pub fn status(&self) -> Result<Status, Failure> {
+        match self.ask(&Ask::Status)? {
+            Told::Status(status) => Ok(status),
+            _ => Err(Failure::failed(
+                "the master answers with something else than was asked",
+            )),
+        }
+    }
+
+    /// The options of a client.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let (master, token) = self.resolve()?;
+        Ok(Options::new(master, token))
+    }
+
+    /// Joins.
+    pub fn open(&self) -> Result<Map, Failure> {
+        Ok(Map::open(&self.options()?)?)
+    }
+}

@@ -1,0 +1,260 @@
+//! Clusters on this machine: memory nodes and a master as processes in the background, with a folder that says which they are.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use cenote_cluster::says::{Ask, Told};
+
+use super::place::{ClusterArg, Folder, Process, token_file};
+use super::status;
+use super::token::make_token;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How long a process may take until it says where it listens, and a master until it answers.
+const BEGIN: Duration = Duration::from_secs(20);
+
+/// Arguments of `start`.
+#[derive(clap::Args)]
+pub struct StartArgs {
+    /// The folder: it must not exist. It should be in memory, such as /dev/shm/NAME
+    folder: PathBuf,
+    /// How many memory nodes
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=64))]
+    nodes: u8,
+    /// Keep so many copies of everything, on different nodes
+    #[arg(long, value_name = "R", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    replicas: u8,
+    /// Memory of each node, such as 1GiB
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = crate::commands::memnode::size)]
+    memory: u64,
+}
+
+/// Processes that are ended unless all goes well.
+struct Begun(Vec<Child>);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Starts this program in the background, and returns where it listens.
+fn start(begun: &mut Begun, folder: &Path, name: &str, arguments: &[String]) -> Result<Process, Failure> {
+    let log = folder.join(format!("{name}.log"));
+    let program = std::env::current_exe().map_err(Failure::io("this program"))?;
+    let errors = File::create(&log).map_err(Failure::io(log.display()))?;
+    let mut command = Command::new(program);
+    command
+        .arg("--json")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        // Ctrl-C in this terminal is not meant for it.
+        .process_group(0);
+    let mut child = command.spawn().map_err(Failure::io(name))?;
+    let output = child.stdout.take();
+    let pid = child.id();
+    begun.0.push(child);
+    let said = output
+        .and_then(|output| BufReader::new(output).lines().next())
+        .and_then(Result::ok);
+    let address = said
+        .and_then(|line| serde_json::from_str::<serde_json::Value>(&line).ok())
+        .and_then(|said| said["listening"].as_str()?.parse::<SocketAddr>().ok());
+    match address {
+        Some(address) => Ok(Process::of(pid, address)),
+        None => Err(Failure::failed(format!(
+            "{name} did not begin: {}",
+            fs::read_to_string(&log).unwrap_or_default().trim()
+        ))),
+    }
+}
+
+fn node(begun: &mut Begun, folder: &Path, number: usize, memory: u64) -> Result<Process, Failure> {
+    let arguments = [
+        "memnode",
+        "--listen",
+        "127.0.0.1:0",
+        "--memory",
+        &memory.to_string(),
+        "--token-file",
+        &token_file(folder).display().to_string(),
+    ]
+    .map(str::to_owned);
+    start(begun, folder, &format!("node-{number}"), &arguments)
+}
+
+/// Starts a cluster.
+pub fn run(args: &StartArgs, out: &Output) -> Result<ExitCode, Failure> {
+    let folder = &args.folder;
+    if args.nodes < args.replicas {
+        return Err(Failure::misuse(format!(
+            "{} nodes cannot hold {} copies: --nodes must be --replicas or more",
+            args.nodes, args.replicas
+        )));
+    }
+    fs::create_dir(folder).map_err(Failure::io(folder.display()))?;
+    let done = begin(args);
+    if done.is_err() {
+        // Nothing but what was made just now is in it.
+        let _ = fs::remove_dir_all(folder);
+    }
+    done?;
+    status::run(&ClusterArg::of_folder(folder), out)
+}
+
+fn begin(args: &StartArgs) -> Result<(), Failure> {
+    let folder = &args.folder;
+    make_token(&token_file(folder))?;
+    let mut begun = Begun(Vec::new());
+    let mut nodes = Vec::new();
+    for number in 1..=usize::from(args.nodes) {
+        nodes.push(node(&mut begun, folder, number, args.memory)?);
+    }
+    let mut arguments = [
+        "cluster",
+        "master",
+        "--listen",
+        "127.0.0.1:0",
+        "--store",
+        &folder.join("store").display().to_string(),
+        "--token-file",
+        &token_file(folder).display().to_string(),
+        "--replicas",
+        &args.replicas.to_string(),
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for node in &nodes {
+        arguments.extend(["--node".to_owned(), node.address.to_string()]);
+    }
+    let master = start(&mut begun, folder, "master", &arguments)?;
+    let described = Folder {
+        master,
+        nodes,
+        memory: args.memory,
+    };
+    described.write(folder)?;
+    let cluster = ClusterArg::of_folder(folder);
+    let began = Instant::now();
+    while let Err(error) = cluster.status() {
+        let is_there = described.master.is_there();
+        if !is_there || began.elapsed() > BEGIN {
+            let log = fs::read_to_string(folder.join("master.log")).unwrap_or_default();
+            return Err(Failure::failed(match log.trim() {
+                "" => error.to_string(),
+                log => format!("the master did not begin: {log}"),
+            }));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // They go on without this process.
+    begun.0.clear();
+    Ok(())
+}
+
+/// Arguments of `add-node`.
+#[derive(clap::Args)]
+pub struct AddArgs {
+    #[command(flatten)]
+    cluster: ClusterArg,
+    /// Where the node listens; default: a new one is started here
+    address: Option<SocketAddr>,
+}
+
+/// Adds a node.
+pub fn add(args: &AddArgs, out: &Output) -> Result<ExitCode, Failure> {
+    let mut begun = Begun(Vec::new());
+    let address = match args.address {
+        Some(address) => address,
+        None => {
+            let folder = args.cluster.folder()?;
+            let mut described = Folder::read(folder)?;
+            let number = described.nodes.len() + 1;
+            let node = node(&mut begun, folder, number, described.memory)?;
+            let address = node.address;
+            described.nodes.push(node);
+            described.write(folder)?;
+            address
+        }
+    };
+    args.cluster.ask(&Ask::AddNode { address })?;
+    begun.0.clear();
+    status::run(&args.cluster, out)
+}
+
+/// Arguments of `drain` and `kill-node`.
+#[derive(clap::Args)]
+pub struct NodeArgs {
+    #[command(flatten)]
+    cluster: ClusterArg,
+    /// The node's number, as `status` shows it
+    node: u32,
+}
+
+/// Moves all that a node holds to others.
+pub fn drain(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
+    args.cluster.ask(&Ask::Drain { node: args.node })?;
+    out.note(format!(
+        "node {} is being emptied; it may be ended once `cenote cluster status` shows it no more",
+        args.node
+    ));
+    status::run(&args.cluster, out)
+}
+
+/// Kills a node that `start` or `add-node` began, to try what happens.
+pub fn kill(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
+    let folder = Folder::read(args.cluster.folder()?)?;
+    let status = args.cluster.status()?;
+    let address = status
+        .nodes
+        .iter()
+        .find(|node| node.node == args.node)
+        .map(|node| node.address);
+    let process = folder.nodes.iter().find(|node| Some(node.address) == address);
+    match process {
+        Some(process) => process.signal(libc::SIGKILL),
+        None => {
+            return Err(Failure::failed(format!(
+                "node {} is none of this folder's",
+                args.node
+            )));
+        }
+    }
+    out.note(format!("node {} was killed", args.node));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Arguments of `stop`.
+#[derive(clap::Args)]
+pub struct StopArgs {
+    #[command(flatten)]
+    cluster: ClusterArg,
+}
+
+/// Ends a cluster: all that is in it is lost.
+pub fn stop(args: &StopArgs, out: &Output) -> Result<ExitCode, Failure> {
+    let path = args.cluster.folder()?;
+    let folder = Folder::read(path)?;
+    let is_told = matches!(args.cluster.ask(&Ask::Stop), Ok(Told::Done));
+    let began = Instant::now();
+    while is_told && folder.master.is_there() && began.elapsed() < BEGIN {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for process in std::iter::once(&folder.master).chain(&folder.nodes) {
+        process.signal(libc::SIGKILL);
+    }
+    fs::remove_dir_all(path).map_err(Failure::io(path.display()))?;
+    out.note("the cluster has ended");
+    Ok(ExitCode::SUCCESS)
+}
