@@ -144,6 +144,8 @@ pub enum Ask {
     Block {
         /// The session.
         session: u32,
+        /// Bytes of the objects that it is for.
+        size: u32,
     },
     /// The session is over. What it began has ended.
     Leave {

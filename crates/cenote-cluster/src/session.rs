@@ -62,10 +62,10 @@ struct Known {
     complaints: Vec<u16>,
     /// Operations that wait for a later view.
     waiting: u32,
-    /// Operations that wait for a block.
-    wanting: u32,
-    /// Blocks that have come. `None`: there is none.
-    blocks: Vec<Option<u64>>,
+    /// Sizes of objects for which operations wait for a block.
+    wanting: Vec<u32>,
+    /// Blocks that have come, by those sizes. `None`: there is none.
+    blocks: Vec<(u32, Option<u64>)>,
     has_ended: bool,
     is_closing: bool,
 }
@@ -130,7 +130,7 @@ pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> 
             oldest: None,
             complaints: Vec::new(),
             waiting: 0,
-            wanting: 0,
+            wanting: Vec::new(),
             blocks: Vec::new(),
             has_ended: false,
             is_closing: false,
@@ -166,16 +166,16 @@ fn keep_alive(shared: &Shared, master: SocketAddr, token: &str, line: Line, sess
                 true => SHORT,
                 false => INTERVAL,
             };
-            if !known.is_closing && known.wanting == 0 && known.complaints.is_empty() {
+            if !known.is_closing && known.wanting.is_empty() && known.complaints.is_empty() {
                 known = shared
                     .changed
                     .wait_timeout(known, rest)
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            let ask = match (known.is_closing, known.wanting) {
+            let ask = match (known.is_closing, known.wanting.first()) {
                 (true, _) => Ask::Leave { session },
-                (false, 1..) => Ask::Block { session },
+                (false, Some(size)) => Ask::Block { session, size: *size },
                 _ => Ask::Beat {
                     session,
                     // By the eras that this client knows: what begins from now on, begins in them or later.
@@ -221,9 +221,11 @@ fn take_in(known: &mut Known, ask: &Ask, told: Told) {
                 known.complaints.clear();
             }
         }
-        (Ask::Block { .. }, Told::Block(block)) => {
-            known.wanting = known.wanting.saturating_sub(1);
-            known.blocks.push(block);
+        (Ask::Block { size, .. }, Told::Block(block)) => {
+            if let Some(place) = known.wanting.iter().position(|wanted| wanted == size) {
+                known.wanting.remove(place);
+            }
+            known.blocks.push((*size, block));
         }
         (_, Told::Ended) => known.has_ended = true,
         _ => {}
@@ -325,8 +327,8 @@ impl Control for Port {
         }
     }
 
-    async fn block(&self) -> Result<Option<Address>, SessionEnded> {
-        self.shared.known().wanting += 1;
+    async fn block(&self, size: u32) -> Result<Option<Address>, SessionEnded> {
+        self.shared.known().wanting.push(size);
         self.shared.changed.notify_one();
         loop {
             {
@@ -334,7 +336,8 @@ impl Control for Port {
                 if known.has_ended {
                     return Err(SessionEnded);
                 }
-                if let Some(block) = known.blocks.pop() {
+                if let Some(place) = known.blocks.iter().position(|(of, _)| *of == size) {
+                    let (_, block) = known.blocks.remove(place);
                     return Ok(block.and_then(Address::from_bits));
                 }
             }

@@ -73,8 +73,8 @@ pub trait Control {
     /// later view. What this client had begun in that region has then been completed or undone, and its objects say which.
     fn later(&self, than: u64, region: u16) -> impl Future<Output = Result<(), SessionEnded>>;
 
-    /// A block for this client, all zeros. `None` if no node has one.
-    fn block(&self) -> impl Future<Output = Result<Option<Address>, SessionEnded>>;
+    /// A block for this client, for objects of a size: all zeros, or one that a client had for that size that has gone. `None` if no node has one.
+    fn block(&self, size: u32) -> impl Future<Output = Result<Option<Address>, SessionEnded>>;
 }
 
 /// This client counts as dead: its session has ended, and its verbs are refused. What it had begun was completed or undone.

@@ -384,12 +384,12 @@ impl Master {
                 view,
                 complaints,
             } => self.beat(session, oldest, view, &complaints),
-            Ask::Block { session } => {
+            Ask::Block { session, size } => {
                 if !self.is_in(session) {
                     return Told::Ended;
                 }
                 self.hear(session);
-                let block = self.state.borrow_mut().block(session);
+                let block = self.state.borrow_mut().block(session, size);
                 if block.is_some() {
                     self.save_or_end();
                 }

@@ -59,9 +59,18 @@ pub struct SessionState {
     /// Where its cells are.
     pub cells: u64,
     /// Its blocks.
-    pub blocks: Vec<u64>,
+    pub blocks: Vec<Block>,
     /// Whether it has been given up; it is forgotten once what it had begun is decided.
     pub ended: bool,
+}
+
+/// A block that a client has, or had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Block {
+    /// Where it is.
+    pub at: u64,
+    /// Bytes of its objects.
+    pub size: u32,
 }
 
 /// What a cluster is made of when it is new.
@@ -116,8 +125,8 @@ pub struct State {
     pub sessions: BTreeMap<u32, SessionState>,
     /// Cells of clients that have gone.
     pub free_cells: Vec<u64>,
-    /// Blocks of clients that have gone.
-    pub orphans: Vec<u64>,
+    /// Blocks of clients that have gone, for others.
+    pub orphans: Vec<Block>,
 }
 
 /// Why a cluster cannot be made.
@@ -365,17 +374,22 @@ impl State {
         })
     }
 
-    /// A block for a session, from the region with the most left; `None` if there is none.
-    pub fn block(&mut self, session: u32) -> Option<u64> {
+    /// A block for a session: one for objects of this size that a client had that has gone, else a new one from the region with the most left; `None` if there is none.
+    pub fn block(&mut self, session: u32, size: u32) -> Option<u64> {
         let (block, bytes) = (self.layout.block, self.region_bytes);
         let session = self.sessions.get_mut(&session)?;
+        if let Some(place) = self.orphans.iter().position(|orphan| orphan.size == size) {
+            let orphan = self.orphans.swap_remove(place);
+            session.blocks.push(orphan);
+            return Some(orphan.at);
+        }
         let (number, region) = (0_u16..)
             .zip(&mut self.regions)
             .filter(|(_, region)| !region.nodes.is_empty() && region.used + block <= bytes)
             .min_by_key(|(number, region)| (region.used, *number))?;
         let at = cenote_replica::verbs::Address::new(number, region.used).bits();
         region.used += block;
-        session.blocks.push(at);
+        session.blocks.push(Block { at, size });
         Some(at)
     }
 
@@ -556,14 +570,17 @@ mod tests {
         let second = state.join("b".to_owned()).unwrap();
         assert_ne!(first.cells, second.cells);
         let mut blocks = BTreeSet::new();
-        while let Some(block) = state.block(first.number) {
+        while let Some(block) = state.block(first.number, 128) {
             assert!(blocks.insert(block));
         }
-        assert!(state.block(second.number).is_none() && state.block(77).is_none());
+        assert!(state.block(second.number, 128).is_none() && state.block(77, 128).is_none());
         state.forget(first.number);
         assert_eq!(state.orphans.len(), blocks.len());
         let third = state.join("c".to_owned()).unwrap();
         assert_eq!((third.number, third.cells), (3, first.cells));
+        assert_eq!(state.block(third.number, 64), None);
+        let again = state.block(third.number, 128).unwrap();
+        assert!(blocks.contains(&again) && !state.orphans.iter().any(|orphan| orphan.at == again));
     }
 
     #[test]

@@ -65,6 +65,34 @@ fn a_node_that_is_killed_loses_nothing_and_is_replaced() {
 }
 
 #[test]
+fn blocks_of_clients_that_have_gone_are_used_again() {
+    let cluster = Cluster::new(2, 2);
+    let value = |n: u64, key: u64| [n, key].map(u64::to_le_bytes).concat().repeat(6);
+    let mut blocks = 0;
+    for n in 0..40 {
+        let mut map = cluster.map();
+        for k in 0..20 {
+            if n > 0 && k % 5 != 0 {
+                let found = map.get(&key(k)).unwrap().unwrap();
+                assert_eq!(found, value(n - 1, k), "client {n}, key {k}");
+            }
+            map.put(&key(k), &value(n, k)).unwrap();
+        }
+        for k in (0..20).step_by(5) {
+            assert!(map.remove(&key(k)).unwrap());
+        }
+        map.close();
+        let status = cluster.wait(|status| status.sessions.is_empty());
+        if n == 5 {
+            blocks = status.blocks;
+        }
+    }
+    // What the last clients have removed may wait for those that still read it.
+    let now = cluster.status().blocks;
+    assert!(now <= blocks + 8, "{now} after 40 clients, {blocks} after 5");
+}
+
+#[test]
 fn a_node_is_drained() {
     let cluster = Cluster::new(3, 2);
     let mut map = cluster.map();

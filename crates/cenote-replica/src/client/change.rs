@@ -260,6 +260,7 @@ impl<N: Verbs + Control> Client<N> {
         )?);
         let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
         all_written(&along, &completions)?;
+        self.heap.borrow_mut().written(pending.at);
         if completions.len() != along.len() {
             return Err(Interrupted {
                 region: pending.at.region(),
@@ -479,7 +480,13 @@ impl<N: Verbs + Control> Client<N> {
             if Cut::new(self.layout.directory, block, crate::memory::block::size_of(bytes)).is_none() {
                 return Err(too_long);
             }
-            let at = self.net.block().await?.ok_or(Error::Full(block))?;
+            let size = crate::memory::block::size_of(bytes);
+            let at = self.net.block(size).await?.ok_or(Error::Full(block))?;
+            let found = self.under_views(async |view| self.cut_of(view, at).await).await?;
+            if let Some(cut) = found {
+                self.adopt(cut).await?;
+                continue;
+            }
             let cut = self.heap.borrow_mut().cut(at, block, bytes).ok_or(too_long)?;
             self.under_views(async |view| {
                 let size = Rc::from(u64::from(cut.size).to_le_bytes());
@@ -488,6 +495,27 @@ impl<N: Verbs + Control> Client<N> {
                 Ok(all_written(&batch, &completions)?)
             })
             .await?;
+        }
+    }
+
+    /// How a block is cut that was given; `None` if it is new.
+    async fn cut_of(&self, view: &View, at: Address) -> Step<Option<Cut>> {
+        let request = super::read(view, at, 8)?;
+        let completions = self.net.post(vec![request.clone()]).await;
+        let size = super::bytes_read(&request, completions.first())?;
+        let size = size.try_into().map_or(0, u64::from_le_bytes);
+        let damaged = Error::Damaged {
+            what: "a block's size of objects",
+            at: at.bits(),
+        };
+        match size {
+            0 => Ok(None),
+            _ => {
+                let cut = u32::try_from(size)
+                    .ok()
+                    .and_then(|size| Cut::new(at, self.layout.block, size));
+                Ok(Some(cut.ok_or(damaged)?))
+            }
         }
     }
 

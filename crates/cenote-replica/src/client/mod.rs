@@ -10,7 +10,9 @@
 //! | [`split`] | segments that are full |
 //! | [`join`] | several at once |
 //! | [`upkeep`] | what a client does in the background |
+//! | [`adopt`] | blocks of clients that have gone |
 
+mod adopt;
 mod change;
 mod get;
 pub(crate) mod join;

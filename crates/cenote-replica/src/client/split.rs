@@ -149,6 +149,9 @@ impl<N: Verbs + Control> Client<N> {
         }
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
+        parts
+            .iter()
+            .for_each(|part| self.heap.borrow_mut().written(*part));
 
         let word = self.word(view, segment.at.plus(SUCCESSOR_AT))?;
         let mine = successor_word(parts[0]);

@@ -1,6 +1,6 @@
 //! A client's blocks, its free objects, and those that it has retired.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::block::{Cut, size_of};
 use crate::object::Identity;
@@ -34,6 +34,8 @@ pub struct Heap {
     blocks: BTreeMap<Address, Cut>,
     /// In the order in which they were retired.
     retired: VecDeque<Retired>,
+    /// Objects that were taken, and may not be written yet: what their memory says is of the time before.
+    unwritten: BTreeSet<Address>,
     /// How many operations began in each era and have not ended.
     pinned: BTreeMap<u64, u32>,
 }
@@ -41,7 +43,20 @@ pub struct Heap {
 impl Heap {
     /// A free object of at least so many bytes; `None` if a block is needed.
     pub fn take(&mut self, bytes: u32) -> Option<Address> {
-        self.free.get_mut(&size_of(bytes))?.pop()
+        let at = self.free.get_mut(&size_of(bytes))?.pop()?;
+        self.unwritten.insert(at);
+        Some(at)
+    }
+
+    /// An object that was taken is written, at all nodes: its memory says what it is.
+    pub fn written(&mut self, at: Address) {
+        self.unwritten.remove(&at);
+    }
+
+    /// Goes on with a block that another client has cut, and in which these objects are free.
+    pub fn adopt(&mut self, cut: Cut, free: Vec<Address>) {
+        self.free.entry(cut.size).or_default().extend(free);
+        self.blocks.insert(cut.at, cut);
     }
 
     /// Cuts a new block for objects of so many bytes; `None` if they do not fit in one.
@@ -61,8 +76,11 @@ impl Heap {
         }
     }
 
-    /// Whether an object is in its list of free ones.
+    /// Whether an object is in its list of free ones, or was taken from it and may not be written yet.
     pub fn is_free(&self, at: Address) -> bool {
+        if self.unwritten.contains(&at) {
+            return true;
+        }
         let free = self.block_of(at).and_then(|cut| self.free.get(&cut.size));
         free.is_some_and(|free| free.contains(&at))
     }
@@ -138,6 +156,8 @@ mod tests {
         taken.sort();
         taken.dedup();
         assert_eq!(taken.len(), cut.count as usize);
+        assert!(heap.is_free(taken[3]), "its memory says nothing yet");
+        heap.written(taken[3]);
         assert!(!heap.is_free(taken[3]));
         heap.give_back(taken[3]);
         assert!(heap.is_free(taken[3]));

@@ -87,7 +87,12 @@ pub struct World {
     ended: BTreeSet<u32>,
     views_waker: Vec<Waker>,
     next_block: BTreeMap<u16, u32>,
-    pub blocks: BTreeMap<Address, u32>,
+    /// Who has which block, for objects of which size.
+    pub blocks: BTreeMap<Address, (u32, u32)>,
+    /// Clients that have gone, and of which nothing goes on.
+    pub gone: BTreeSet<u32>,
+    /// Blocks that were taken over.
+    pub adopted: u32,
     block_bytes: u32,
     region_bytes: u32,
     pub random: SmallRng,
@@ -135,6 +140,8 @@ impl World {
             views_waker: Vec::new(),
             next_block,
             blocks: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            adopted: 0,
             block_bytes,
             region_bytes,
             random: SmallRng::seed_from_u64(seed),
@@ -338,7 +345,17 @@ impl World {
         Some(&mut self.nodes.get_mut(&node)?.regions.get_mut(&region)?.1)
     }
 
-    pub fn allocate(&mut self, client: u32) -> Option<Address> {
+    pub fn allocate(&mut self, client: u32, size: u32) -> Option<Address> {
+        let gone = &self.gone;
+        let orphan = self
+            .blocks
+            .iter_mut()
+            .find(|(_, (owner, of))| gone.contains(owner) && *of == size);
+        if let Some((at, block)) = orphan {
+            block.0 = client;
+            self.adopted += 1;
+            return Some(*at);
+        }
         let (region, offset) = self
             .next_block
             .iter()
@@ -349,7 +366,7 @@ impl World {
         }
         self.next_block.insert(region, offset + self.block_bytes);
         let at = Address::new(region, offset);
-        self.blocks.insert(at, client);
+        self.blocks.insert(at, (client, size));
         Some(at)
     }
 }
@@ -436,9 +453,9 @@ impl Control for Port {
         .await
     }
 
-    async fn block(&self) -> Result<Option<Address>, SessionEnded> {
+    async fn block(&self, size: u32) -> Result<Option<Address>, SessionEnded> {
         // As a round trip to a node and one among the nodes.
         self.pause(1).await;
-        Ok(self.world.borrow_mut().allocate(self.client))
+        Ok(self.world.borrow_mut().allocate(self.client, size))
     }
 }

@@ -66,7 +66,7 @@ impl Default for Plan {
     }
 }
 
-const BLOCK: u32 = 1 << 14;
+const BLOCK: u32 = 1 << 11;
 const REGION: u32 = 1 << 20;
 const CELLS: u32 = 4;
 const MASTER: u32 = 0;
@@ -268,6 +268,8 @@ struct Master {
     sessions: Vec<Session>,
     /// What is to be closed.
     closing: BTreeSet<u16>,
+    /// Clients whose sessions have ended, and what they had begun is being decided.
+    ended: BTreeSet<u32>,
     key: u64,
     fault: Option<Fault>,
 }
@@ -323,6 +325,7 @@ impl Master {
                         view.regions[usize::from(*number)].access = Access::Open;
                     }
                     world.set_view(view);
+                    world.gone.append(&mut self.ended);
                     self.closing.clear();
                     return Ok(());
                 }
@@ -354,8 +357,8 @@ enum Blow {
     Cut(u32, NodeId),
 }
 
-/// One run. The error says what is wrong.
-pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
+/// One run. Returns how many blocks of dead clients others have taken over; the error says what is wrong.
+pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
     let world = World::new(seed, view(plan), REGION, BLOCK, 4 * BLOCK);
     format(&world, plan);
     let journal = Rc::new(RefCell::new(Journal::default()));
@@ -396,6 +399,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
         layout: layout(plan),
         sessions: (1..=plan.clients).map(session).collect(),
         closing: BTreeSet::new(),
+        ended: BTreeSet::new(),
         key: 1,
         fault: plan.fault,
     };
@@ -464,6 +468,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
                 .extend(std::mem::take(&mut world.borrow_mut().complaints));
             for client in std::mem::take(&mut dead) {
                 world.borrow_mut().end_session(client);
+                idle.ended.insert(client);
                 idle.closing.extend(0..plan.regions);
             }
             if idle.closing.is_empty() {
@@ -513,7 +518,8 @@ pub fn run(plan: &Plan, seed: u64) -> Result<(), String> {
     if !verdict.is_linearizable() {
         return Err(format!("{verdict:?}"));
     }
-    Ok(())
+    let adopted = world.borrow().adopted;
+    Ok(adopted)
 }
 
 /// As if all clients had sent a heartbeat.

@@ -1,0 +1,84 @@
+//! Blocks of clients that have gone: another client finds out which of their objects are free, and goes on with them.
+//!
+//! The client before is over: it left in order, or its session was ended and what it had begun was decided. So an object of its block that is not in the index now never will be, whoever retired
+//! it or was about to: it is retired here once more, and free when no operation is left that may have read its address. Whoever else has retired it frees it as well; that is done once, as the
+//! [page](crate::client) of upkeep says. Objects in the index stay; who takes one of them out marks it in the block, as always.
+
+use super::{Client, Step, bytes_read, read};
+use crate::index::layout::{Hash, Label};
+use crate::memory::block::{Cut, FREED};
+use crate::object::{Identity, Record};
+use crate::slot::value::Content;
+use crate::verbs::{Address, Verbs};
+use crate::view::{Control, View};
+
+/// Bytes that are read at once.
+const CHUNK: u32 = 1 << 20;
+
+/// What was found in a block.
+#[derive(Debug, Default)]
+struct Findings {
+    free: Vec<Address>,
+    /// In no slot, and not freed.
+    lost: Vec<(Address, Identity)>,
+}
+
+impl<N: Verbs + Control> Client<N> {
+    /// Takes over a block.
+    ///
+    /// Cost: a round trip for each MiB of it, and one for each object that was written and not freed.
+    pub(super) async fn adopt(&self, cut: Cut) -> Result<(), super::Error> {
+        let era = self.heap.borrow_mut().pin(self.net.eras());
+        let found = self
+            .under_views(async |view| self.findings(view, cut).await)
+            .await;
+        let mut heap = self.heap.borrow_mut();
+        heap.unpin(era);
+        let found = found?;
+        let eras = self.net.eras();
+        heap.adopt(cut, found.free);
+        for (at, identity) in found.lost {
+            heap.retire(at, identity, eras);
+        }
+        Ok(())
+    }
+
+    async fn findings(&self, view: &View, cut: Cut) -> Step<Findings> {
+        let mut block = Vec::with_capacity(self.layout.block as usize);
+        for begin in (0..self.layout.block).step_by(CHUNK as usize) {
+            let len = CHUNK.min(self.layout.block - begin);
+            let request = read(view, cut.at.plus(begin), len)?;
+            let completions = self.net.post(vec![request.clone()]).await;
+            block.extend_from_slice(bytes_read(&request, completions.first())?);
+        }
+        let mut findings = Findings::default();
+        for n in 0..cut.count {
+            let at = cut.object(n);
+            let begin = (at.bits() - cut.at.bits()) as usize;
+            let Some(object) = block.get(begin..begin + cut.size as usize) else {
+                continue;
+            };
+            let word = object.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            if word == 0 || word & FREED != 0 {
+                findings.free.push(at);
+            } else if Label::of(word).is_none() && !self.is_shown(view, at, object).await? {
+                findings.lost.push((at, Identity(word)));
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Whether the index has an object.
+    async fn is_shown(&self, view: &View, at: Address, bytes: &[u8]) -> Step<bool> {
+        // One that is not whole never came so far.
+        let Some(record) = Record::decode(bytes) else {
+            return Ok(false);
+        };
+        let (candidates, _) = self.look(view, &Hash::of(record.key), &[]).await?;
+        let has = |slot: crate::slot::value::Slot| match slot.unsealed().content() {
+            Content::Object { at: shown, .. } => shown == at,
+            _ => false,
+        };
+        Ok(candidates.slots.iter().any(|seen| has(seen.slot)))
+    }
+}
