@@ -2,6 +2,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/cluster.rs"]
+mod cluster;
 #[path = "cli/destinations.rs"]
 mod destinations;
 #[path = "cli/files.rs"]

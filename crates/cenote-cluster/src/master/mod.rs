@@ -234,7 +234,7 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
     // A number of its own: it has none yet.
     let node = NodeId(node);
     network.set_address(node, address);
-    for _ in 0..100 {
+    for _ in 0..40 {
         match network.ask(node, &[Item::Info]).await.as_deref() {
             Some([Answer::Info([incarnation, memory, 0, _])]) => {
                 return Ok(Offer {

@@ -53,7 +53,7 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Add a memory node
     AddNode(start::AddArgs),
-    /// Move all that a memory node holds to others
+    /// Move all that a memory node holds to others; it may be ended once status shows it no more
     Drain(start::NodeArgs),
     /// Kill a memory node, to try what happens
     KillNode(start::NodeArgs),
@@ -81,8 +81,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         Command::Bench(args) => bench::run(&args, out),
         Command::AddNode(args) => start::add(&args, out),
         Command::Drain(args) => start::drain(&args, out),
-        Command::KillNode(args) => start::kill(&args, out),
-        Command::Stop(args) => start::stop(&args, out),
+        Command::KillNode(args) => start::kill(&args),
+        Command::Stop(args) => start::stop(&args),
         Command::Master(args) => master::run(args, out),
     }
 }

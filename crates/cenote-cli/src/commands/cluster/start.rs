@@ -202,18 +202,14 @@ pub struct NodeArgs {
     node: u32,
 }
 
-/// Moves all that a node holds to others.
+/// Moves all that a node holds to others; `status` shows it until it is empty.
 pub fn drain(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
     args.cluster.ask(&Ask::Drain { node: args.node })?;
-    out.note(format!(
-        "node {} is being emptied; it may be ended once `cenote cluster status` shows it no more",
-        args.node
-    ));
     status::run(&args.cluster, out)
 }
 
 /// Kills a node that `start` or `add-node` began, to try what happens.
-pub fn kill(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
+pub fn kill(args: &NodeArgs) -> Result<ExitCode, Failure> {
     let folder = Folder::read(args.cluster.folder()?)?;
     let status = args.cluster.status()?;
     let address = status
@@ -231,7 +227,6 @@ pub fn kill(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
             )));
         }
     }
-    out.note(format!("node {} was killed", args.node));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -243,7 +238,7 @@ pub struct StopArgs {
 }
 
 /// Ends a cluster: all that is in it is lost.
-pub fn stop(args: &StopArgs, out: &Output) -> Result<ExitCode, Failure> {
+pub fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
     let path = args.cluster.folder()?;
     let folder = Folder::read(path)?;
     let is_told = matches!(args.cluster.ask(&Ask::Stop), Ok(Told::Done));
@@ -255,6 +250,5 @@ pub fn stop(args: &StopArgs, out: &Output) -> Result<ExitCode, Failure> {
         process.signal(libc::SIGKILL);
     }
     fs::remove_dir_all(path).map_err(Failure::io(path.display()))?;
-    out.note("the cluster has ended");
     Ok(ExitCode::SUCCESS)
 }

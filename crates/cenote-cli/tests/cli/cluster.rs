@@ -1,0 +1,143 @@
+//! Clusters of this machine: memory nodes that are killed, added and drained; a master that is killed and started again.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::{Here, kill};
+
+/// A cluster, which ends with its test.
+struct Cluster<'h>(&'h Here);
+
+impl Drop for Cluster<'_> {
+    fn drop(&mut self) {
+        self.0.run("cluster stop here");
+    }
+}
+
+fn start<'h>(here: &'h Here, more: &str) -> Cluster<'h> {
+    here.ok(&format!("cluster start here --memory 64MiB {more}"));
+    Cluster(here)
+}
+
+/// Waits until the cluster is as it shall be.
+fn wait_for(here: &Here, is: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let begun = Instant::now();
+    loop {
+        let status = here.json("cluster status here");
+        if is(&status) {
+            return status;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{status}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_whole(status: &serde_json::Value) -> bool {
+    status["short"] == 0 && status["closed"] == 0 && status["lost"] == 0
+}
+
+fn nodes(status: &serde_json::Value) -> Vec<u64> {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().map(|node| node["node"].as_u64().unwrap()).collect()
+}
+
+fn found(here: &Here, key: &str) -> String {
+    let pair = here.json(&format!("cluster get here {key}"));
+    pair["value"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_cluster_outlives_its_nodes() {
+    let here = Here::new();
+    let _cluster = start(&here, "");
+    here.ok("cluster put here greeting hello");
+    here.ok("cluster put here 00ff ff00 --hex");
+    here.ok("cluster kill-node here 1");
+    assert_eq!(found(&here, "greeting"), "hello");
+    wait_for(&here, |status| is_whole(status) && nodes(status) == [2, 3]);
+    here.ok("cluster add-node here");
+    here.ok("cluster drain here 2");
+    wait_for(&here, |status| is_whole(status) && nodes(status) == [3, 4]);
+    here.ok("cluster kill-node here 3");
+    assert_eq!(found(&here, "greeting"), "hello");
+    assert_eq!(here.json("cluster get here 00ff --hex")["value_hex"], "ff00");
+    here.ok("cluster del here greeting");
+    let none = here.run("cluster get here greeting");
+    assert_eq!(none.code, Some(1), "{none:?}");
+    let measured = here.json("cluster bench here --ops 20 --clients 2 --seconds 1");
+    assert!(measured["per_second"].as_f64().unwrap() > 0.0);
+    let ended = here.run("cluster stop here");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!here.path("here").exists());
+}
+
+#[test]
+fn a_master_is_started_again_on_its_store() {
+    let here = Here::new();
+    let _cluster = start(&here, "--nodes 2");
+    here.ok("cluster put here key value");
+    let text = std::fs::read(here.path("here/cluster.json")).unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let master = &said["master"];
+    kill(master["pid"].as_u64().unwrap(), Signal::KILL.as_raw());
+    let line = format!(
+        "cluster master --listen {} --store here/store --token-file here/token",
+        master["address"].as_str().unwrap()
+    );
+    let mut again = here
+        .command(line.split_whitespace())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while here.run("cluster status here").code != Some(0) {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(found(&here, "key"), "value");
+    // The store has one leader.
+    let second = "cluster master --listen 127.0.0.1:0 --store here/store --token-file here/token";
+    let refused = here.run(second);
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("another master leads"),
+        "{refused:?}"
+    );
+    here.ok("cluster stop here");
+    again.wait().unwrap();
+}
+
+#[test]
+fn misuse_of_clusters_is_told() {
+    let here = Here::new();
+    for (code, line) in [
+        (2, "cluster start here --nodes 1 --replicas 2"),
+        (2, "cluster start here --nodes 0"),
+        (2, "cluster start"),
+        (2, "cluster get cluster://nowhere key"),
+        (2, "cluster get cluster://127.0.0.1:1 key"),
+        (1, "cluster status here"),
+        (1, "cluster stop here"),
+        (2, "memnode --listen nowhere --memory 1GiB --token-file token"),
+        (2, "memnode --listen 127.0.0.1:0 --memory much --token-file token"),
+        (1, "memnode --listen 127.0.0.1:0 --memory 1GiB --token-file token"),
+        (1, "cluster start here --memory 1MiB"),
+    ] {
+        let ran = here.run(line);
+        assert_eq!(ran.code, Some(code), "{line}: {ran:?}");
+        assert!(!here.path("here").exists(), "{line}");
+    }
+    let _cluster = start(&here, "--nodes 1 --replicas 1");
+    for line in [
+        "cluster start here",
+        "cluster drain here 7",
+        "cluster kill-node here 7",
+        "cluster add-node here 127.0.0.1:1",
+        "cluster put here key value --token-file here/cluster.json",
+    ] {
+        let ran = here.run(line);
+        assert_eq!(ran.code, Some(1), "{line}: {ran:?}");
+    }
+    let long = "x".repeat(100_000);
+    assert_eq!(here.run(&format!("cluster put here key {long}")).code, Some(0));
+}
