@@ -127,7 +127,7 @@ fn together(args: &BenchArgs, value: &[u8]) -> Result<f64, Failure> {
                     let begun = Instant::now();
                     let mut done = 0;
                     while begun.elapsed() < time {
-                        let n = u64::from(number) << 32 | done % 1000;
+                        let n = (u64::from(number) << 32) + done % 1000;
                         match done % 2 {
                             0 => map.put(&key(n), value)?,
                             _ => drop(map.get(&key(n - 1))?),

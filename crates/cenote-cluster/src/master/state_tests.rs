@@ -1,0 +1,152 @@
+//! What each decision of the master leads to.
+
+use super::*;
+
+fn offer(port: u16, memory: u64) -> Offer {
+    Offer {
+        address: SocketAddr::from(([127, 0, 0, 1], port)),
+        memory,
+        incarnation: 1,
+    }
+}
+
+fn state(nodes: u16, replicas: usize) -> State {
+    let nodes: Vec<Offer> = (0..nodes).map(|n| offer(n, 256 << 20)).collect();
+    let shape = Shape {
+        replicas,
+        ..Shape::default()
+    };
+    State::new(shape, &nodes).unwrap()
+}
+
+#[test]
+fn regions_have_their_copies_on_different_nodes_and_leave_room() {
+    for (nodes, replicas) in [(1, 1), (2, 2), (3, 2), (5, 3)] {
+        let state = state(nodes, replicas);
+        assert!(!state.regions.is_empty());
+        for region in &state.regions {
+            let apart: BTreeSet<u32> = region.nodes.iter().copied().collect();
+            assert_eq!(apart.len(), replicas);
+        }
+        if usize::from(nodes) > replicas {
+            let spare = state
+                .nodes
+                .iter()
+                .map(|(number, node)| state.room(*number, node))
+                .sum::<u64>();
+            assert!(spare >= 200 << 20, "{spare}");
+        }
+        let primaries = |node| {
+            state
+                .regions
+                .iter()
+                .filter(|region| region.nodes[0] == node)
+                .count()
+        };
+        let fair = state.regions.len() / usize::from(nodes);
+        for node in state.nodes.keys() {
+            assert!(primaries(*node) + 2 >= fair, "{:?}", state.regions);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_given_up_is_replaced_and_its_number_never_comes_back() {
+    let mut state = state(3, 2);
+    state.nodes.get_mut(&2).unwrap().alive = false;
+    let broken = state.broken();
+    assert!(!broken.is_empty());
+    let key = state.key;
+    state.close(&broken);
+    assert!(state.regions.iter().all(|region| !region.nodes.contains(&2)));
+    assert!(
+        state
+            .regions
+            .iter()
+            .all(|region| region.closed == (region.key == key + 1))
+    );
+    state.open(&broken, &BTreeSet::new());
+    while let Some((region, node)) = state.short() {
+        assert_ne!(node, 2);
+        state.gain(region, node);
+    }
+    assert!(state.regions.iter().all(|region| region.nodes.len() == 2));
+    state.forget_empty_nodes();
+    assert_eq!(state.nodes.keys().copied().collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(state.add_node(offer(9, 1 << 30)), 4);
+}
+
+#[test]
+fn the_last_copy_is_kept() {
+    let mut state = state(2, 1);
+    state.nodes.get_mut(&1).unwrap().alive = false;
+    assert!(state.broken().is_empty());
+    state.close(&(0..state.regions.len() as u16).collect());
+    assert!(state.regions.iter().all(|region| region.nodes.len() == 1));
+}
+
+#[test]
+fn a_node_that_is_drained_holds_nothing_in_the_end() {
+    let mut state = state(3, 2);
+    state.nodes.get_mut(&1).unwrap().draining = true;
+    while let Some((region, node)) = state.short() {
+        state.gain(region, node);
+    }
+    assert!(
+        state
+            .regions
+            .iter()
+            .all(|region| region.nodes.len() == 2 && !region.nodes.contains(&1))
+    );
+    state.forget_empty_nodes();
+    assert!(!state.nodes.contains_key(&1));
+}
+
+#[test]
+fn sessions_and_blocks_are_given_once() {
+    let mut state = state(3, 2);
+    let first = state.join("a".to_owned()).unwrap();
+    let second = state.join("b".to_owned()).unwrap();
+    assert_ne!(first.cells, second.cells);
+    let mut blocks = BTreeSet::new();
+    while let Some(block) = state.block(first.number, 128) {
+        assert!(blocks.insert(block));
+    }
+    assert!(state.block(second.number, 128).is_none() && state.block(77, 128).is_none());
+    state.forget(first.number);
+    assert_eq!(state.orphans.len(), blocks.len());
+    let third = state.join("c".to_owned()).unwrap();
+    assert_eq!((third.number, third.cells), (3, first.cells));
+    assert_eq!(state.block(third.number, 64), None);
+    let again = state.block(third.number, 128).unwrap();
+    assert!(blocks.contains(&again) && !state.orphans.iter().any(|orphan| orphan.at == again));
+}
+
+#[test]
+fn what_is_kept_comes_back() {
+    let mut state = state(3, 2);
+    state.join("a".to_owned()).unwrap();
+    let text = serde_json::to_string(&state).unwrap();
+    assert_eq!(serde_json::from_str::<State>(&text).unwrap(), state);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let nodes = [offer(1, 1 << 20)];
+    let new = |shape| State::new(shape, &nodes).unwrap_err();
+    let shape = Shape::default();
+    assert!(matches!(new(shape), Unfit::TooFewNodes { .. }));
+    let alone = Shape { replicas: 1, ..shape };
+    assert!(matches!(new(alone), Unfit::TooLittleMemory(_)));
+    for wrong in [
+        Shape { replicas: 0, ..shape },
+        Shape { block: 1000, ..shape },
+        Shape {
+            region_bytes: 1 << 18,
+            ..shape
+        },
+        Shape { depth: 30, ..shape },
+    ] {
+        assert!(matches!(new(wrong), Unfit::Range(_)));
+    }
+}
