@@ -89,15 +89,26 @@ impl Map {
 
     fn change<T>(
         &mut self,
-        operation: impl AsyncFnOnce(&Client<Port>) -> Result<T, MapError>,
+        operation: impl AsyncFn(&Client<Port>) -> Result<T, MapError>,
     ) -> Result<T, Error> {
-        let outcome = self.run(operation)?;
         self.changes += 1;
         if self.changes >= CHANGES_PER_UPKEEP {
-            self.changes = 0;
-            self.run(async |client| client.upkeep().await)?;
+            self.upkeep()?;
         }
-        Ok(outcome)
+        match self.run(&operation) {
+            Err(Error::Map(MapError::Full(_))) => {
+                // What was removed is free when all clients have said that they do not read it.
+                self.upkeep()?;
+                self.run(&operation)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn upkeep(&mut self) -> Result<(), Error> {
+        self.changes = 0;
+        self.run(async |client| client.upkeep().await)?;
+        Ok(())
     }
 
     /// The value of a key.

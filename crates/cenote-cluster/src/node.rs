@@ -107,6 +107,15 @@ impl Node {
     }
 
     fn hold(&self, region: u16, bytes: u32, key: Key) -> Answer {
+        // A region is made anew only by who has a later key.
+        if self
+            .regions
+            .borrow()
+            .get(&region)
+            .is_some_and(|held| held.key >= key)
+        {
+            return Answer::Failed;
+        }
         self.regions.borrow_mut().remove(&region);
         if self.held() + u64::from(bytes) > self.options.memory {
             return Answer::Failed;

@@ -22,6 +22,8 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_millis(2);
 /// How long the master may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
+/// The same when a client joins.
+const JOIN: Duration = Duration::from_secs(10);
 /// How long an operation sleeps between two checks of what the other thread has found out.
 const CHECK: Duration = Duration::from_micros(500);
 
@@ -44,7 +46,12 @@ impl Line {
 
     /// Asks.
     pub fn ask(&mut self, ask: &Ask) -> io::Result<Told> {
-        exchange(&mut self.0, ask)
+        exchange(&mut self.0, ask).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "it does not answer in time")
+            }
+            _ => error,
+        })
     }
 
     /// Gives answers so long, where a little is not enough.
@@ -107,6 +114,8 @@ pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> 
     let ask = Ask::Join {
         name: name.to_owned(),
     };
+    // It may wait for memory nodes.
+    line.set_timeout(JOIN).map_err(unreachable)?;
     let (session, layout, view, eras) = match line.ask(&ask).map_err(unreachable)? {
         Told::Joined {
             session,
@@ -118,6 +127,7 @@ pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> 
         Told::Refused(why) => return Err(Error::Refused(why)),
         other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
     };
+    line.set_timeout(ANSWER).map_err(unreachable)?;
     let network = Network::new(token.to_owned(), deadline);
     let own = Rc::new(view.view());
     view.nodes

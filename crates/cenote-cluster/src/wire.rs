@@ -15,6 +15,8 @@ use cenote_replica::view::Key;
 
 /// The longest frame.
 pub const FRAME_MAX: usize = 16 << 20;
+/// Bytes that the reads of a batch may have together.
+const READ_MAX: usize = FRAME_MAX / 2;
 /// Bytes in front of a frame: its length.
 pub const PREFIX: usize = 4;
 const MAGIC: &[u8; 8] = b"CNTNODE\x01";
@@ -284,6 +286,8 @@ fn tagged(frame: &[u8]) -> Result<(u64, Bytes<'_>), Malformed> {
 pub fn decode_items(frame: &[u8]) -> Result<(u64, Vec<Item>), Malformed> {
     let (tag, mut bytes) = tagged(frame)?;
     let mut items = Vec::new();
+    // Bytes that the answer has for reads.
+    let mut read = 0_usize;
     while !bytes.0.is_empty() {
         let what = bytes.u8()?;
         items.push(match what {
@@ -291,7 +295,14 @@ pub fn decode_items(frame: &[u8]) -> Result<(u64, Vec<Item>), Malformed> {
                 let key = bytes.key()?;
                 let at = Address::from_bits(bytes.u64()?).ok_or(Malformed("an address of no region"))?;
                 let verb = match what {
-                    0 => Verb::Read(bytes.u32()?),
+                    0 => {
+                        let len = bytes.u32()?;
+                        read = read.saturating_add(len as usize);
+                        if read > READ_MAX {
+                            return Err(Malformed("reads of more than a frame has room for"));
+                        }
+                        Verb::Read(len)
+                    }
                     1 => {
                         let len = bytes.u32()? as usize;
                         Verb::Write(Rc::from(bytes.take(len)?))
@@ -432,6 +443,14 @@ mod tests {
             }
         }
         assert!(first_frame(&u32::MAX.to_le_bytes()).is_err());
+        let read = Item::Verb {
+            key: Key(1),
+            at: Address::new(0, 0),
+            verb: Verb::Read(5 << 20),
+        };
+        let mut much = Vec::new();
+        encode_items(&mut much, 1, &[read.clone(), read]);
+        assert!(decode_items(&much[PREFIX..]).is_err());
         assert!(decode_items(&[0; 9]).is_err());
         assert!(decode_answers(&[0, 0, 0, 0, 0, 0, 0, 0, 99]).is_err());
     }

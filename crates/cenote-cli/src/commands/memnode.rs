@@ -24,15 +24,26 @@ pub struct Args {
     #[arg(long, value_name = "ADDR")]
     listen: SocketAddr,
     /// Give at most so much memory to regions, such as 4GiB
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: u64,
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
 }
 
+/// The least memory that a node can offer: anything smaller has no region.
+const LEAST: u64 = 1 << 20;
+
 pub(super) fn size(text: &str) -> Result<u64, String> {
     cenote::parse_size(text).map_err(|error| error.to_string())
+}
+
+/// A size of memory for regions.
+pub(super) fn memory(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        LEAST.. => Ok(size(text)?),
+        _ => Err("at least 1MiB".to_owned()),
+    }
 }
 
 /// What is printed when the node listens.

@@ -17,6 +17,8 @@ use crate::wire::{Answer, Item};
 const AGAIN: Duration = Duration::from_millis(10);
 /// The time after which it looks for work that nobody told it of.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+/// How often it is tried to give a region another copy, before that is put off.
+const ATTEMPTS_TO_MOVE: u32 = 20;
 /// Bytes that are copied at once.
 const CHUNK: u32 = 1 << 20;
 
@@ -65,6 +67,7 @@ impl Master {
     async fn close(&self, moved: Option<(u16, u32)>) {
         let begun = Instant::now();
         let mut regions = BTreeSet::from_iter(moved.map(|(region, _)| region));
+        let mut attempts = 0;
         loop {
             let ended = self.ended();
             regions.append(&mut self.wanted.borrow_mut());
@@ -82,6 +85,9 @@ impl Master {
             let is_done = self.equalise(&regions).await && self.copy(moved).await;
             if is_done {
                 self.state.borrow_mut().open(&regions, &ended);
+                self.clients
+                    .borrow_mut()
+                    .retain(|session, _| !ended.contains(session));
                 if let Some((region, node)) = moved {
                     self.state.borrow_mut().gain(region, node);
                 }
@@ -89,11 +95,13 @@ impl Master {
                 self.publish();
                 break;
             }
-            if moved.is_some_and(|(_, node)| !self.state.borrow().is_alive(node)) {
+            attempts += 1;
+            let is_hopeless = |node| !self.state.borrow().is_alive(node) || attempts > ATTEMPTS_TO_MOVE;
+            if moved.is_some_and(|(_, node)| is_hopeless(node)) {
                 // Without the new copy; another node will be found.
                 return self.leave_closed(regions);
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(AGAIN * attempts.min(100)).await;
         }
         self.closings.set(self.closings.get() + 1);
         self.last_closing.set(begun.elapsed());
@@ -148,7 +156,7 @@ impl Master {
                 .keys()
                 .filter_map(|number| state.session(*number).as_ref().and_then(SessionText::session))
                 .collect();
-            (state.view().view(), state.layout.layout(), sessions)
+            (state.own_view().view(), state.layout.layout(), sessions)
         };
         let Some(layout) = layout else { return false };
         let nonce = || self.nonce();
@@ -164,7 +172,10 @@ impl Master {
             Ok(_) => true,
             Err(cenote_replica::client::Error::Lost(_)) => false,
             Err(error) => {
-                eprintln!("cenote cluster: {error}");
+                let said = error.to_string();
+                if self.trouble.replace(said.clone()) != said {
+                    eprintln!("cenote cluster: copies cannot be made equal: {said}");
+                }
                 false
             }
         }
@@ -187,7 +198,9 @@ impl Master {
             bytes,
             key,
         };
-        if self.network.ask(NodeId(target), &[hold]).await != Some(vec![Answer::Done]) {
+        // It may have a part of the region, of an attempt before.
+        let items = [Item::Drop { region: number }, hold];
+        if self.network.ask(NodeId(target), &items).await != Some(vec![Answer::Done, Answer::Done]) {
             return false;
         }
         for begin in (0..used).step_by(CHUNK as usize) {

@@ -37,6 +37,9 @@ use crate::wire::{Answer, Item};
 use state::{Offer, Shape, State};
 use store::Store;
 
+/// Characters of a client's name that are kept.
+const NAME_MAX: usize = 100;
+
 /// How a master is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -108,6 +111,10 @@ pub struct Master {
     nonces: Cell<u64>,
     closings: Cell<u64>,
     last_closing: Cell<Duration>,
+    /// What the last closing that failed was told of.
+    trouble: RefCell<String>,
+    /// Nodes that were asked what they offer.
+    offers: Cell<u32>,
 }
 
 /// The network of nodes, as the master's own operations use it.
@@ -179,13 +186,15 @@ pub async fn serve(store: &'static Store, options: Options, listener: TcpListene
                 })
                 .collect(),
         ),
-        eras: Cell::new(first_eras(state.sessions.is_empty())),
+        eras: Cell::new(first_eras(&state)),
         wanted: RefCell::default(),
         work: Notify::new(),
         stopping: Notify::new(),
         nonces: Cell::new(0),
         closings: Cell::new(0),
         last_closing: Cell::new(Duration::ZERO),
+        trouble: RefCell::default(),
+        offers: Cell::new(0),
         published: RefCell::new(state.view()),
         state: RefCell::new(state),
         options,
@@ -221,11 +230,10 @@ pub async fn serve(store: &'static Store, options: Options, listener: TcpListene
     }
 }
 
-/// Eras grow over the lives of masters: each begins at the time of day, in milliseconds, which no era's count comes near. Operations of clients that are known may have begun in any era before.
-fn first_eras(is_alone: bool) -> Eras {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = since.map_or(1, |since| since.as_millis() as u64);
-    let least = if is_alone { now } else { 0 };
+/// Eras grow over the lives of masters: each begins with a closing, so its last key is greater than the first of the one before. Operations of clients that are known may have begun in any era before.
+fn first_eras(state: &State) -> Eras {
+    let now = state.key << 32;
+    let least = if state.sessions.is_empty() { now } else { 0 };
     Eras { now, least }
 }
 
@@ -406,15 +414,8 @@ impl Master {
             Ask::Status => Told::Status(self.status()),
             Ask::AddNode { address } => self.add_node(address).await.unwrap_or_else(refused),
             Ask::Drain { node } => {
-                let is_known = match self.state.borrow_mut().nodes.get_mut(&node) {
-                    Some(node) => {
-                        node.draining = true;
-                        true
-                    }
-                    None => false,
-                };
-                if !is_known {
-                    return Told::Refused(format!("there is no memory node {node}"));
+                if let Err(why) = self.state.borrow_mut().drain(node) {
+                    return Told::Refused(why);
                 }
                 self.save_or_end();
                 self.work.notify_one();
@@ -428,6 +429,7 @@ impl Master {
     }
 
     async fn join(&self, name: String) -> Result<Told, Error> {
+        let name = name.chars().take(NAME_MAX).collect();
         let session = self.state.borrow_mut().join(name);
         let session = session.ok_or_else(|| Error::Refused("there are too many clients".to_owned()))?;
         self.save_or_end();
@@ -502,6 +504,10 @@ impl Master {
 
     /// An era ends when all clients have seen it.
     fn count_eras(&self) {
+        // A closing reads and writes objects, and is no client's operation.
+        if self.state.borrow().regions.iter().any(|region| region.closed) {
+            return;
+        }
         let mut eras = self.eras.get();
         let clients = self.clients.borrow();
         let least = clients.values().map(|client| client.oldest).min();
@@ -514,18 +520,17 @@ impl Master {
     }
 
     async fn add_node(self: &Rc<Self>, address: SocketAddr) -> Result<Told, Error> {
-        let is_known = self
-            .state
-            .borrow()
-            .nodes
-            .values()
-            .any(|node| node.address == address && node.alive);
-        if is_known {
+        // A number that no node has, and no other question.
+        self.offers.set(self.offers.get() + 1);
+        let offer = offer(&self.network, u32::MAX - self.offers.get() % (1 << 16), address).await?;
+        let is_known = |node: &state::NodeState| {
+            node.alive && (node.address == address || node.incarnation == offer.incarnation)
+        };
+        if self.state.borrow().nodes.values().any(is_known) {
             return Err(Error::Refused(format!(
-                "the node at {address} is one of the cluster's"
+                "the memory node at {address} is one of the cluster's"
             )));
         }
-        let offer = offer(&self.network, u32::MAX, address).await?;
         let node = self.state.borrow_mut().add_node(offer);
         self.network.set_address(NodeId(node), address);
         self.nodes.borrow_mut().insert(node, Heard::now());

@@ -12,6 +12,9 @@ const CELLS: u32 = 8;
 /// Bytes of a session's cells: a line.
 const CELLS_BYTES: u32 = 64;
 
+/// A key that no region ever has.
+const NO_KEY: u64 = 0;
+
 /// A region.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionState {
@@ -159,6 +162,7 @@ impl Shape {
             self.block.is_power_of_two() && (1 << 14..=1 << 26).contains(&self.block),
             "the size of a block is no power of two from 16 KiB to 64 MiB",
         )?;
+        range(self.region_bytes <= 1 << 31, "a region has more than 2 GiB")?;
         range(
             self.region_bytes.is_multiple_of(self.block) && self.region_bytes / self.block >= 8,
             "a region does not have 8 whole blocks or more",
@@ -294,12 +298,9 @@ impl State {
         self.nodes.get(&node).is_some_and(|node| node.alive)
     }
 
-    /// Regions of which a node is given up that could be taken out.
+    /// Regions of which a node is given up.
     pub fn broken(&self) -> BTreeSet<u16> {
-        let is_broken = |region: &RegionState| {
-            region.nodes.iter().any(|node| !self.is_alive(*node))
-                && region.nodes.iter().any(|node| self.is_alive(*node))
-        };
+        let is_broken = |region: &RegionState| region.nodes.iter().any(|node| !self.is_alive(*node));
         (0..)
             .zip(&self.regions)
             .filter(|(_, region)| is_broken(region))
@@ -323,10 +324,8 @@ impl State {
             };
             let key = self.key;
             let region = &mut self.regions[usize::from(*number)];
-            // The last copy is not given up: its node may come back.
-            if !living.is_empty() {
-                region.nodes = living;
-            }
+            // Without any it is lost: its clients are told.
+            region.nodes = living;
             (region.key, region.closed) = (key, true);
         }
     }
@@ -385,7 +384,7 @@ impl State {
         }
         let (number, region) = (0_u16..)
             .zip(&mut self.regions)
-            .filter(|(_, region)| !region.nodes.is_empty() && region.used + block <= bytes)
+            .filter(|(_, region)| !region.nodes.is_empty() && bytes - region.used >= block)
             .min_by_key(|(number, region)| (region.used, *number))?;
         let at = cenote_replica::verbs::Address::new(number, region.used).bits();
         region.used += block;
@@ -405,6 +404,26 @@ impl State {
                 .flatten()
                 .map(|target| (number, target))
         })
+    }
+
+    /// A node is to be emptied. Refused if the others could not hold as many copies.
+    pub fn drain(&mut self, node: u32) -> Result<(), String> {
+        let staying = self
+            .nodes
+            .iter()
+            .filter(|(number, other)| **number != node && other.alive && !other.draining)
+            .count();
+        let replicas = self.replicas;
+        match self.nodes.get_mut(&node) {
+            None => Err(format!("there is no memory node {node}")),
+            Some(_) if staying < replicas => Err(format!(
+                "without memory node {node} there are {staying}, and {replicas} copies need as many: add a node first"
+            )),
+            Some(known) => {
+                known.draining = true;
+                Ok(())
+            }
+        }
     }
 
     /// Whether a node is to be emptied.
@@ -440,8 +459,17 @@ impl State {
         });
     }
 
-    /// What clients are to know.
+    /// What clients are to know: not the keys of regions that are closed. What is there may be undone yet, and is being copied.
     pub fn view(&self) -> ViewText {
+        let mut view = self.own_view();
+        for region in view.regions.iter_mut().filter(|region| region.closed) {
+            region.key = NO_KEY;
+        }
+        view
+    }
+
+    /// What the master works with.
+    pub fn own_view(&self) -> ViewText {
         let region = |region: &RegionState| RegionText {
             nodes: region.nodes.clone(),
             key: region.key,

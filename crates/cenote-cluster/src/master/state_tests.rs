@@ -77,12 +77,26 @@ fn a_node_that_is_given_up_is_replaced_and_its_number_never_comes_back() {
 }
 
 #[test]
-fn the_last_copy_is_kept() {
+fn a_region_without_nodes_is_lost_and_the_others_are_not() {
     let mut state = state(2, 1);
     state.nodes.get_mut(&1).unwrap().alive = false;
-    assert!(state.broken().is_empty());
-    state.close(&(0..state.regions.len() as u16).collect());
-    assert!(state.regions.iter().all(|region| region.nodes.len() == 1));
+    let broken = state.broken();
+    assert!(!broken.is_empty() && broken.len() < state.regions.len());
+    state.close(&broken);
+    state.open(&broken, &BTreeSet::new());
+    for (number, region) in (0..).zip(&state.regions) {
+        assert_eq!(region.nodes.is_empty(), broken.contains(&number));
+    }
+    assert!(state.broken().is_empty() && state.short().is_none());
+}
+
+#[test]
+fn clients_do_not_know_keys_of_closed_regions() {
+    let mut state = state(3, 2);
+    state.close(&BTreeSet::from([1]));
+    let (told, own) = (state.view(), state.own_view());
+    assert_eq!((told.regions[1].key, own.regions[1].key), (0, state.key));
+    assert_eq!(told.regions[0], own.regions[0]);
 }
 
 #[test]

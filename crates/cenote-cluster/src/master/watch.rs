@@ -103,8 +103,11 @@ pub async fn clients(master: Rc<Master>) {
             .filter_map(|(session, client)| (client.heard.count() > lease).then_some(*session))
             .collect();
         for session in silent {
+            // It stays in the eras until nothing of it can go on.
+            if !master.is_in(session) {
+                continue;
+            }
             eprintln!("cenote cluster: client {session} is silent, and is given up");
-            master.clients.borrow_mut().remove(&session);
             if let Some(known) = master.state.borrow_mut().sessions.get_mut(&session) {
                 known.ended = true;
             }

@@ -60,9 +60,14 @@ pub(crate) fn directory_word(segment: Segment) -> u64 {
     1 << 63 | u64::from(segment.label.depth) << 46 | segment.at.bits()
 }
 
+/// The depth of the segment that a word of the directory names.
+pub(crate) fn depth_of(word: u64) -> u32 {
+    (word >> 46 & 0x3f) as u32
+}
+
 /// The segment that a word of the directory names, for a hash. `None` if it names none.
 pub(crate) fn segment_of(word: u64, hash: &Hash) -> Option<Segment> {
-    let depth = (word >> 46 & 0x3f) as u32;
+    let depth = depth_of(word);
     let at = Address::from_bits(word & ((1 << 46) - 1))?;
     let label = Label {
         depth,

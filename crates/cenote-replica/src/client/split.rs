@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::join::join_all;
-use super::known::{directory_word, segment_of};
+use super::known::{depth_of, directory_word};
 use super::{Client, Error, LOOKS, Step, all_written, bytes_read, read, writes};
 use crate::index::candidates::{Segment, image};
-use crate::index::layout::{Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
+use crate::index::layout::{DEPTH_MAX, Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
 use crate::object::{Identity, Record};
 use crate::slot::snapshot::{Verdict, await_end, swap_backups, swap_primary};
 use crate::slot::value::{Content, Slot, UNIT};
@@ -35,6 +35,36 @@ impl<N: Verbs + Control> Client<N> {
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
 
+        // Memory first: a segment that is sealed and cannot be split would refuse even removals.
+        let bytes = self.layout.segments.bytes();
+        let too_long = Error::TooLong {
+            key: 0,
+            value: bytes as usize,
+            block: self.layout.block,
+        };
+        let first = self.allocate(bytes, too_long).await?;
+        let second = match self.allocate(bytes, too_long).await {
+            Ok(second) => second,
+            Err(error) => {
+                self.heap.borrow_mut().give_back(first);
+                return Err(error.into());
+            }
+        };
+        let parts = [first, second];
+        match self.seal_all(view, segment).await {
+            Ok(content) => self.succeed(view, segment, parts, &content).await,
+            Err(trouble) => {
+                // Nobody has seen them.
+                parts
+                    .iter()
+                    .for_each(|part| self.heap.borrow_mut().give_back(*part));
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Seals all slots of a segment. Returns what is in them.
+    async fn seal_all(&self, view: &View, segment: Segment) -> Step<Vec<(Hash, Slot)>> {
         let slots = self.layout.segments.slots();
         let words = self.words(view, segment).await?;
         let seals = (0..slots)
@@ -43,8 +73,7 @@ impl<N: Verbs + Control> Client<N> {
         for sealed in join_all(seals).await {
             sealed?;
         }
-        let content = self.content(view, &self.words(view, segment).await?).await?;
-        self.succeed(view, segment, &content).await
+        self.content(view, &self.words(view, segment).await?).await
     }
 
     /// The slots of a segment.
@@ -102,24 +131,21 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// Makes the two parts of a sealed segment, and its successor.
-    async fn succeed(&self, view: &View, segment: Segment, content: &[(Hash, Slot)]) -> Step<()> {
+    async fn succeed(
+        &self,
+        view: &View,
+        segment: Segment,
+        parts: [Address; 2],
+        content: &[(Hash, Slot)],
+    ) -> Step<()> {
         let too_deep = Error::Damaged {
             what: "a segment that cannot be split further",
             at: segment.at.bits(),
         };
         let labels = segment.label.parts().ok_or(too_deep)?;
-        let bytes = self.layout.segments.bytes();
-        let too_long = Error::TooLong {
-            key: 0,
-            value: bytes as usize,
-            block: self.layout.block,
-        };
-        let parts = [
-            self.allocate(bytes, too_long).await?,
-            self.allocate(bytes, too_long).await?,
-        ];
         let won = self.offer(view, segment, (labels, parts), content).await;
-        if !matches!(won, Ok(true)) {
+        // After an interruption they may be the successor all the same: then they stay as they are.
+        if matches!(won, Ok(false)) {
             // Others may have seen the address at a backup.
             for (label, part) in labels.into_iter().zip(parts) {
                 self.retire(part, Identity(label.word()));
@@ -166,14 +192,14 @@ impl<N: Verbs + Control> Client<N> {
                 at: parts[n],
                 label: labels[n],
             };
-            self.enter(view, segment, [known(0), known(1)]).await?;
-            self.retire(segment.at, Identity(segment.label.word()));
+            // The segment stays: it leads on whoever comes to it, by the directory or by what he knows.
+            self.enter(view, [known(0), known(1)]).await?;
         }
         Ok(winner == mine)
     }
 
     /// Sets the directory's entries for the two parts of a segment.
-    async fn enter(&self, view: &View, segment: Segment, parts: [Segment; 2]) -> Step<()> {
+    async fn enter(&self, view: &View, parts: [Segment; 2]) -> Step<()> {
         let entries = parts.into_iter().flat_map(|part| {
             let depth = self.layout.depth;
             let bits = depth.saturating_sub(part.label.depth);
@@ -185,23 +211,33 @@ impl<N: Verbs + Control> Client<N> {
             };
             (0..count).map(move |n| (part.label.prefix << bits | n, part))
         });
-        let entered = join_all(entries.map(|(prefix, part)| self.enter_one(view, segment, prefix, part)));
+        let entered = join_all(entries.map(|(prefix, part)| self.enter_one(view, prefix, part)));
         for entered in entered.await {
             entered?;
         }
         Ok(())
     }
 
-    /// Sets one entry of the directory, unless it names something else already.
-    async fn enter_one(&self, view: &View, old: Segment, prefix: u64, part: Segment) -> Step<()> {
+    /// Has one entry of the directory name a part, unless it names one that is as deep. It may name an ancestor, if who split that has died.
+    async fn enter_one(&self, view: &View, prefix: u64, part: Segment) -> Step<()> {
         let word = self.word(view, self.layout.directory.plus(8 * prefix as u32))?;
-        let (old, new) = (directory_word(old), directory_word(part));
-        let is_won = swap_backups(&self.net, word, old, new).await? == Verdict::Won
-            && swap_primary(&self.net, word, old, new).await? == Verdict::Won;
-        if !is_won {
+        let new = directory_word(part);
+        // Entries only grow deeper.
+        for _ in 0..=DEPTH_MAX {
+            let request = read(view, word.at, 8)?;
+            let completions = self.net.post(vec![request.clone()]).await;
+            let bytes = bytes_read(&request, completions.first())?;
+            let old = bytes.try_into().map_or(0, u64::from_le_bytes);
+            if depth_of(old) >= part.label.depth {
+                return Ok(());
+            }
+            let is_won = swap_backups(&self.net, word, old, new).await? == Verdict::Won
+                && swap_primary(&self.net, word, old, new).await? == Verdict::Won;
+            if is_won {
+                return Ok(());
+            }
             await_end(&self.net, word, old, LOOKS).await?;
         }
-        debug_assert!(segment_of(new, &Hash::of(b"")).is_some());
         Ok(())
     }
 }

@@ -79,17 +79,19 @@ impl<V: Verbs> Equalise<'_, V> {
         let mut report = Report::default();
         let (splits, objects) = self.cells().await?;
         for at in splits {
-            report.words += self.whole_segment(at).await?;
+            report.words += unless_lost(self.whole_segment(at).await)?.unwrap_or(0);
         }
         let mut going = Vec::new();
         for slot in objects {
-            going.extend(self.change(slot).await?);
+            going.extend(unless_lost(self.change(slot).await)?.flatten());
         }
         report.changes = going.len();
         let mut seen = BTreeMap::new();
         for change in &going {
-            report.words += self.equal(self.entry(&change.hash), 1).await?;
-            let segment = self.segment(&change.hash).await?;
+            report.words += unless_lost(self.equal(self.entry(&change.hash), 1).await)?.unwrap_or(0);
+            let Some(segment) = unless_lost(self.segment(&change.hash).await)? else {
+                continue;
+            };
             if self.closed.contains(&segment.at.region()) {
                 for at in self.layout.segments.choices(&change.hash) {
                     report.words += self
@@ -112,14 +114,14 @@ impl<V: Verbs> Equalise<'_, V> {
                 .find(|seen| seen.slot.unsealed() == change.wants())
                 .copied();
             if let Some(mine) = mine
-                && self.has_twin(change, mine, &slots).await?
+                && unless_lost(self.has_twin(change, mine, &slots).await)?.unwrap_or(false)
             {
                 report.twins += 1;
                 self.write_word(mine.at, Slot::vacant((self.nonce)()).0).await?;
-                self.tell(change, Outcome::Undone).await?;
+                unless_lost(self.tell(change, Outcome::Undone).await)?;
                 continue;
             }
-            self.tell(change, outcome(change, &slots)).await?;
+            unless_lost(self.tell(change, outcome(change, &slots)).await)?;
         }
         Ok(report)
     }
@@ -128,7 +130,9 @@ impl<V: Verbs> Equalise<'_, V> {
     async fn cells(&self) -> Step<(BTreeSet<Address>, BTreeSet<Slot>)> {
         let (mut splits, mut objects) = (BTreeSet::new(), BTreeSet::new());
         for session in self.sessions {
-            let request = read(self.view, session.cells, 8 * session.count)?;
+            let Some(request) = unless_lost(read(self.view, session.cells, 8 * session.count))? else {
+                continue;
+            };
             let completions = self.verbs.post(vec![request.clone()]).await;
             for word in words(bytes_read(&request, completions.first())?) {
                 match Slot(word).content() {
@@ -255,7 +259,7 @@ impl<V: Verbs> Equalise<'_, V> {
         for n in 0..count as usize {
             let first = copies[0][n];
             // Only words without backups are ever tentative, and what is tentative has not come to be.
-            let is_tentative = Slot(first).content() == Content::Tentative;
+            let is_tentative = home.backups().is_empty() && Slot(first).content() == Content::Tentative;
             if is_tentative || copies.iter().any(|copy| copy[n] != first) {
                 differing += 1;
                 let value = if is_tentative {
@@ -271,7 +275,10 @@ impl<V: Verbs> Equalise<'_, V> {
 
     /// Makes all words of a segment equal, and the directory's entries for it.
     async fn whole_segment(&self, at: Address) -> Step<usize> {
-        let label = crate::index::layout::Label::of(self.words(at, 1).await?[0]);
+        // A cell names the last segment that its client split, or was about to.
+        let Some(label) = crate::index::layout::Label::of(self.words(at, 1).await?[0]) else {
+            return Ok(0);
+        };
         let mut differing = self.equal(at.plus(SUCCESSOR_AT), 1).await?;
         differing += self
             .equal(
@@ -279,9 +286,7 @@ impl<V: Verbs> Equalise<'_, V> {
                 self.layout.segments.slots(),
             )
             .await?;
-        if let Some(label) = label
-            && let Some(bits) = self.layout.depth.checked_sub(label.depth)
-        {
+        if let Some(bits) = self.layout.depth.checked_sub(label.depth) {
             let first = self.layout.directory.plus(8 * (label.prefix << bits) as u32);
             differing += self.equal(first, 1 << bits).await?;
         }
@@ -331,6 +336,15 @@ impl<V: Verbs> Equalise<'_, V> {
         let batch = writes(self.view, change.at.plus(OUTCOME_AT), &bytes)?;
         let completions = self.verbs.post(batch.clone()).await;
         Ok(all_written(&batch, &completions)?)
+    }
+}
+
+/// Nothing if what it concerns is in a region without nodes: nobody can read it any more.
+fn unless_lost<T>(step: Step<T>) -> Step<Option<T>> {
+    match step {
+        Ok(done) => Ok(Some(done)),
+        Err(crate::client::Trouble::Failed(Error::Lost(_))) => Ok(None),
+        Err(trouble) => Err(trouble),
     }
 }
 

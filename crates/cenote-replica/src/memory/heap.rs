@@ -71,6 +71,7 @@ impl Heap {
 
     /// Gives back an object that nobody has ever seen, or nobody can see any more.
     pub fn give_back(&mut self, at: Address) {
+        self.unwritten.remove(&at);
         if let Some(cut) = self.block_of(at) {
             self.free.entry(cut.size).or_default().push(at);
         }

@@ -21,8 +21,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
     /// Bytes of a value
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    value: usize,
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=16 << 20))]
+    value: u32,
     /// Clients that then read and write at once, each a thread with a session of its own
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     clients: u32,
@@ -68,7 +68,7 @@ type Operation = fn(&mut Map, u64, &[u8]) -> Result<(), cenote_cluster::Error>;
 /// Measures.
 pub fn run(args: &BenchArgs, out: &Output) -> Result<ExitCode, Failure> {
     let mut map = args.cluster.open()?;
-    let value = vec![7; args.value];
+    let value = vec![7; args.value as usize];
     let kinds: [(&'static str, u32, Operation); 5] = [
         ("insert", 4, |map, n, value| map.insert(&key(n), value).map(drop)),
         ("get", 2, |map, n, _| map.get(&key(n)).map(drop)),

@@ -107,6 +107,14 @@ impl Folder {
         serde_json::from_slice(&text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
     }
 
+    /// Keeps others from changing it, until the file is dropped.
+    pub fn lock(folder: &Path) -> Result<fs::File, Failure> {
+        let path = token_file(folder);
+        let file = fs::File::open(&path).map_err(Failure::io(path.display()))?;
+        file.lock().map_err(Failure::io(path.display()))?;
+        Ok(file)
+    }
+
     /// Writes it.
     pub fn write(&self, folder: &Path) -> Result<(), Failure> {
         let path = description(folder);

@@ -31,7 +31,7 @@ pub struct StartArgs {
     #[arg(long, value_name = "R", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     replicas: u8,
     /// Memory of each node, such as 1GiB
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = crate::commands::memnode::size)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = crate::commands::memnode::memory)]
     memory: u64,
 }
 
@@ -179,6 +179,7 @@ pub fn add(args: &AddArgs, out: &Output) -> Result<ExitCode, Failure> {
         Some(address) => address,
         None => {
             let folder = args.cluster.folder()?;
+            let _lock = Folder::lock(folder)?;
             let mut described = Folder::read(folder)?;
             let number = described.nodes.len() + 1;
             let node = node(&mut begun, folder, number, described.memory)?;
