@@ -16,6 +16,9 @@ use super::cluster::TOKEN;
 /// Keys that the clients share.
 const KEYS: u64 = 12;
 
+/// How many further keys there are, and the first of them.
+pub const BULK: u64 = 4000;
+
 /// Nanoseconds of the clock that all processes of this machine share.
 fn now() -> u64 {
     let mut time = libc::timespec {
@@ -39,6 +42,19 @@ pub fn work(master: SocketAddr, seed: u64) {
             }
             continue;
         };
+        if random.random_range(0..3) == 0 {
+            // Of many keys, so that the index grows; they are not in the history.
+            let key = BULK + random.random_range(0..BULK);
+            match open.put(&key.to_le_bytes(), &key.to_le_bytes()) {
+                Ok(()) => {}
+                Err(Error::Map(cenote_replica::client::Error::Ended(_))) => map = None,
+                Err(error) => {
+                    println!("\nproblem {error}");
+                    return;
+                }
+            }
+            continue;
+        }
         let key = random.random_range(0..KEYS);
         let value = u64::from(open.session()) << 32 | u64::from(random.random::<u32>());
         let bytes = key.to_le_bytes();

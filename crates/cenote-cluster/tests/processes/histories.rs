@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cenote_cluster::says::{Ask, Told};
 use cenote_sim::check::linear::{Options, check_parts};
 use cenote_sim::check::spec::map::{Map, Op, Ret};
 use cenote_sim::history::{Event, History};
@@ -59,7 +60,7 @@ fn stop(process: &Running, random: &mut SmallRng, longest: u64) {
 /// Something befalls the cluster.
 fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) -> Vec<Event<Op, Ret>> {
     let (victim, client) = (random.random_range(0..3), random.random_range(0..clients.len()));
-    match random.random_range(0..8) {
+    match random.random_range(0..9) {
         0 | 1 => {
             // A node dies, and another one comes.
             cluster.nodes[victim].0.signal(libc::SIGKILL);
@@ -83,6 +84,26 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
         }
         5 => stop(&clients[client].process, random, 2500),
         6 => stop(&cluster.master, random, 600),
+        7 => {
+            // A node is emptied, and another one comes in its place.
+            let at = cluster.nodes[victim].1;
+            let node = cluster
+                .status()
+                .nodes
+                .iter()
+                .find(|node| node.address == at)
+                .map(|node| node.node);
+            cluster.nodes.push(super::cluster::node());
+            let address = cluster.nodes[3].1;
+            assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
+            if let Some(node) = node {
+                assert_eq!(cluster.ask(&Ask::Drain { node }), Told::Done);
+            }
+            cluster.wait(|status| {
+                Cluster::is_whole(status) && status.nodes.iter().all(|node| node.address != at)
+            });
+            drop(cluster.nodes.swap_remove(victim));
+        }
         _ => cluster.restart_master(),
     }
     Vec::new()
@@ -108,6 +129,15 @@ fn histories_are_linearizable_whoever_is_killed_or_stopped() {
     events.extend(clients.into_iter().flat_map(Client::end));
     // The dead clients' sessions end, and what they had begun is decided.
     let status = cluster.wait(|status| status.sessions.is_empty());
+    let map = cluster.map();
+    for key in super::clients::BULK..2 * super::clients::BULK {
+        let bytes = key.to_le_bytes();
+        assert!(
+            map.get(&bytes).unwrap().is_none_or(|value| value == bytes),
+            "key {key}"
+        );
+    }
+    map.close();
     let done = events.iter().filter(|event| event.returned.is_some()).count();
     println!("{done} calls of {}, {} closings", events.len(), status.closings);
     let verdict = check_parts(&Map, &History::new(events).unwrap(), &Options::default());
