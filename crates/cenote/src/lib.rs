@@ -76,7 +76,7 @@ pub use index::ordered::range::Range;
 pub use memory::{Backend, Coherent, Delegated, Noncoherent};
 pub use pod::format::superblock::Kind;
 pub use pod::tasks::result::Outcome;
-pub use pod::tasks::{Committed, Next, Plan, TaskList};
+pub use pod::tasks::{Committed, Next, Plan, TaskList, TaskPosition};
 pub use store::{
     Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, LockHolder, LockWait,
     Locks, Map, MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered,

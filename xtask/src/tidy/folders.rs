@@ -263,7 +263,7 @@ mod tests {
             "folders-good",
             &[
                 (LOW, "use crate::pod::format::record;\nuse crate::pod::Worker;\n"),
-                (HIGH, "use crate::pod::lock::redo::Redo;\nuse super::units;\n"),
+                (HIGH, "use crate::pod::lock::redo::Redo;\nuse super::frames;\n"),
                 ("crates/cenote/src/pod/alloc/frames.rs", "use super::heap::x;\n"),
                 (
                     "crates/cenote/src/pod/format/record.rs",

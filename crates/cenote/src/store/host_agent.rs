@@ -304,13 +304,13 @@ impl<M: Memory> HostAgent<M> {
         raise_priority();
         let mut monitor = Monitor::new(watch.missed, seconds_since_1970);
         // Whatever ended it: other monitors must not wait for a leader that has ended.
-        let watched = self.look_on(watch, &worker, &mut monitor, &mut *fence, [may_lead, stops], tell);
+        let watched = self.poll_hosts(watch, &worker, &mut monitor, &mut *fence, [may_lead, stops], tell);
         monitor.resign(&worker);
         watched
     }
 
     /// The loop of [`HostAgent::watch`].
-    fn look_on(
+    fn poll_hosts(
         &self,
         watch: &MonitorOptions,
         worker: &Worker<M>,
@@ -328,7 +328,7 @@ impl<M: Memory> HostAgent<M> {
             if how != Poll::Between {
                 last = Some(now);
             }
-            let is_fencing = monitor.look(worker, fence, how, may_lead, &mut |event| {
+            let is_fencing = monitor.poll(worker, fence, how, may_lead, &mut |event| {
                 if matches!(event, Event::Leads | Event::Moved { .. }) {
                     self.recover_soon();
                 }

@@ -134,7 +134,7 @@ impl<M: Memory> Clht<M> {
     }
 
     /// Searches a key, and a free place on the way.
-    fn look(&self, key: u64) -> Result<Found> {
+    fn find(&self, key: u64) -> Result<Found> {
         let head = self.fetch(self.bucket(key));
         let (mut free, mut last) = (None, head);
         let pair = self.walk(head, |line| {
@@ -195,7 +195,7 @@ impl<M: Memory> Clht<M> {
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
     fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
-        let found = self.look(key)?;
+        let found = self.find(key)?;
         if let Some((line, ..)) = found.pair
             && !replaces
         {
@@ -231,7 +231,7 @@ impl<M: Memory> Clht<M> {
     }
 
     fn try_remove(&self, key: u64) -> Result<Option<Before>> {
-        let found = self.look(key)?;
+        let found = self.find(key)?;
         let Some((line, n, _)) = found.pair else {
             return Ok(Some(Before::Absent));
         };

@@ -253,11 +253,11 @@ impl Mailbox {
 
     /// The last answer, with its ticket. One round trip.
     pub fn answered<M: Memory>(self, mem: &M) -> Option<(u64, u64)> {
-        self.look(mem).1
+        self.read(mem).1
     }
 
     /// The same, with the event count. One round trip.
-    pub fn look<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
+    pub fn read<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
         // SAFETY: a line of the box, as whoever made the mailboxes promised.
         let line = unsafe { mem.fetch_line(self.answer_line()) };
         (

@@ -65,7 +65,7 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
 
 /// While this pin stands, a block that was not free when it began keeps its bytes, whatever happens to the block.
 fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
-    match mutant::is(Mutant::HoleLookedInto) {
+    match mutant::is(Mutant::HoleReadUnpinned) {
         true => None,
         false => worker.pin().ok(),
     }

@@ -188,7 +188,7 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     intend(worker, change);
     let (slot, current, next) = (change.slot, change.current, change.next);
     // PAIRS WITH: pod::tasks::result::result
-    // PAIRS WITH: index::ordered::find::reach_by_slow_path, index::ordered::find::reach_from, index::ordered::fast_path::fast_path_to
+    // PAIRS WITH: index::ordered::find::descend_by_slow_path, index::ordered::find::load_behind, index::ordered::fast_path::fast_path_to
     // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find, index::hash::probe::likely_object
     let exchanged = match M::COHERENT {
         true => slot.compare_exchange(mem, current, next),

@@ -83,7 +83,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// This thread is about to sleep by the death event count; to be called before [`Watch::look`].
+    /// This thread is about to sleep by the death event count; to be called before [`Watch::poll`].
     pub fn prepare_wait<M: Memory>(worker: &Worker<M>) -> (u64, u32) {
         event_count::prepare_wait(worker.mem(), DEATH_EVENTS)
     }
@@ -91,7 +91,7 @@ impl Watch {
     /// Scans all workers, and recovers the dead. `due` says that a slow tick has passed.
     ///
     /// Cost: two or three loads a worker; if the scan is thorough, a system call for each process too.
-    pub fn look<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Recovered {
+    pub fn poll<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Recovered {
         let mut recovered = Recovered::default();
         let pod = worker.pod();
         let (mem, geometry, high) = (worker.mem(), worker.geometry(), pod.workers_high());

@@ -13,7 +13,7 @@
 //! came before the fence began.
 //!
 //! **Crash.** Each event is appended like any other. The event of a host's death sets the word that says whose members are being announced dead
-//! (`group.announcing_deaths`); the next holder of the lock goes on with them.
+//! (`group.announcing-deaths`); the next holder of the lock goes on with them.
 
 use super::Group;
 use super::append::Change;

@@ -646,7 +646,7 @@ fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resul
     let mut links_left = u64::MAX;
     drain(worker, actor, frame, object, &mut links_left)?;
     free_extent(worker, frame, frames, &[(actor.record.freeing(), 0)])?;
-    crash_point(Point::BigFreed);
+    crash_point(Point::ExtentFreed);
     Ok(())
 }
 

@@ -55,7 +55,7 @@ pub(super) fn ends<M: Memory>(worker: &Worker<M>) -> (Position, Position) {
     span(worker, worker.record()).unwrap()
 }
 
-/// What some looks free; on incoherent memory a flush round needs two of them.
+/// What some passes free; on incoherent memory a flush round needs two of them.
 fn collected<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
     let scans = (0..3).map(|_| collect(worker, worker.actor(), least).unwrap());
     scans.sum()
@@ -221,7 +221,7 @@ fn an_object_that_is_free_already_is_not_freed_again<M: Mapped>() {
 }
 
 #[test]
-fn one_look_goes_through_no_more_chunks_than_it_may() {
+fn one_pass_goes_through_no_more_chunks_than_it_may() {
     let pool = at_tag::<Coherent>(8);
     let limits = Limits {
         collect_chunks: 2,
@@ -233,7 +233,7 @@ fn one_look_goes_through_no_more_chunks_than_it_may() {
 }
 
 #[test]
-fn one_look_goes_through_a_chunk_at_least() {
+fn one_pass_goes_through_a_chunk_at_least() {
     let pool = at_tag::<Coherent>(8);
     let limits = Limits {
         collect_chunks: 0,
@@ -260,7 +260,7 @@ fn who_frees_all_frees_the_lists_own_chunks_too() {
 #[test]
 fn a_list_that_is_a_cycle_is_damage_and_freeing_it_has_an_end() {
     let pool = at_tag::<Coherent>(2);
-    // A look ends where the one before it did not: not after as many chunks as the cycle has.
+    // A pass ends where the one before it did not: not after as many chunks as the cycle has.
     let limits = Limits {
         collect_chunks: 3,
         ..short_chunks::<Coherent>()
@@ -300,7 +300,7 @@ fn what_can_be_reused_is_allocated_again_without_being_freed() {
 }
 
 #[test]
-fn what_is_not_needed_from_one_look_to_the_next_is_freed() {
+fn what_is_not_needed_from_one_pass_to_the_next_is_freed() {
     let pool = at_tag::<Coherent>(8);
     let worker = pool.worker();
     let objects = retire_some(&worker, 4);
@@ -317,7 +317,7 @@ fn what_is_not_needed_from_one_look_to_the_next_is_freed() {
 }
 
 #[test]
-fn a_write_looks_after_so_many_retirements() {
+fn a_write_collects_after_so_many_retirements() {
     let pool = at_tag::<Coherent>(8);
     let limits = Limits {
         collect_every: 3,

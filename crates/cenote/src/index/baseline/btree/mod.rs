@@ -125,7 +125,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
     }
 
     /// Reads a node's head. An invalid one is damaged, or has changed meanwhile.
-    fn look(&self, node: Node<LINES>, level: Option<u64>) -> Result<Option<Seen<LINES>>> {
+    fn read(&self, node: Node<LINES>, level: Option<u64>) -> Result<Option<Seen<LINES>>> {
         let image = node.image();
         image.refresh(self.mem());
         let head = image.head(self.mem());
@@ -161,7 +161,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
     ) -> Result<Option<Seen<LINES>>> {
         let mut above: Option<Seen<LINES>> = None;
         for _ in 0..VISITS_MAX {
-            let Some(seen) = self.look(node, level)? else {
+            let Some(seen) = self.read(node, level)? else {
                 return Ok(None);
             };
             let head = seen.head;
