@@ -165,13 +165,15 @@ impl<M: Memory> Worker<M> {
             if is_of_the_dead {
                 drop(lock::acquire(self, HEAP_LOCK)?);
             }
-            self.is_tidy.set(true);
+            self.reclaim.is_tidy.set(true);
             tidy(self);
         } else if is_of_the_dead || mutant::is(Mutant::AttachWaits) {
             drop(self.hold_list()?);
         } else {
             let (head, tail) = (self.record().head(), self.record().tail());
-            self.has_adopted.set(head.get(self.mem()) != tail.get(self.mem()));
+            self.reclaim
+                .has_adopted
+                .set(head.get(self.mem()) != tail.get(self.mem()));
         }
         Ok(())
     }
@@ -180,7 +182,7 @@ impl<M: Memory> Worker<M> {
     /// came with is left for the next.
     fn end(&self) {
         let record = self.record();
-        if !self.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
+        if !self.reclaim.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
             return;
         }
         // What cannot be given back now is found by recovery or by the place's next worker. The hold is never given back: else another worker could

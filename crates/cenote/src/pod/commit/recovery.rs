@@ -421,7 +421,7 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     }
     let (head, tail) = retire::span(worker, actor.record)?;
     if actor == worker.actor() {
-        worker.has_adopted.set(head != tail);
+        worker.reclaim.has_adopted.set(head != tail);
     }
     Ok(())
 }

@@ -327,10 +327,10 @@ fn a_write_collects_after_so_many_retirements() {
     retire_some(&worker, 2);
     EPOCH.store(&pool.mem, 100 << 1);
     drop(begin_write(&worker).unwrap());
-    assert_eq!(worker.retired_since.get(), 2, "not yet");
+    assert_eq!(worker.reclaim.retired_since.get(), 2, "not yet");
     retire_some(&worker, 1);
     drop(begin_write(&worker).unwrap());
-    assert_eq!(worker.retired_since.get(), 0);
+    assert_eq!(worker.reclaim.retired_since.get(), 0);
 }
 
 fn a_write_has_room_for_what_it_retires<M: Mapped>() {
@@ -388,7 +388,10 @@ fn a_write_follows_a_few_links_of_an_extent_and_the_next_one_goes_on() {
         collect_now(&worker).unwrap();
         assert_eq!(sync_word(extent).load(&pool.mem), left);
         assert!(matches!(block_at(&worker, extent), Block::Extent { .. }));
-        assert!(worker.recycler.take(3).is_none(), "what comes after it waits");
+        assert!(
+            worker.reclaim.recycler.take(3).is_none(),
+            "what comes after it waits"
+        );
     }
     collect_now(&worker).unwrap();
     assert_eq!(block_at(&worker, extent), Block::Free);
@@ -450,14 +453,14 @@ fn who_retires_nothing_frees_what_its_place_came_with() {
         objects
     };
     let next = pool.worker();
-    assert!(next.has_adopted.get());
+    assert!(next.reclaim.has_adopted.get());
     collect_adopted(&next).unwrap();
     assert_eq!(cells(&next, &objects), [CELL_LIVE; 3], "somebody reads");
     reader.record().announced().store(&pool.mem, IDLE);
     EPOCH.store(&pool.mem, 100 << 1);
     collect_adopted(&next).unwrap();
     assert_eq!(
-        (cells(&next, &objects), next.has_adopted.get()),
+        (cells(&next, &objects), next.reclaim.has_adopted.get()),
         (vec![CELL_FREE; 3], false)
     );
 }

@@ -167,11 +167,14 @@ fn what_a_worker_retires_counts_towards_its_next_pass<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let worker = pool.worker();
     retire_some(&worker, 3);
-    assert_eq!(worker.retired_since.get(), 3);
-    let (bytes, extent) = (worker.retired_bytes_since.get(), object(&worker, 2 * FRAME));
+    assert_eq!(worker.reclaim.retired_since.get(), 3);
+    let (bytes, extent) = (
+        worker.reclaim.retired_bytes_since.get(),
+        object(&worker, 2 * FRAME),
+    );
     let _hold = worker.hold_list().unwrap();
     retire(&worker, worker.actor(), extent).unwrap();
-    assert_eq!(worker.retired_bytes_since.get() - bytes, 2 * FRAME);
+    assert_eq!(worker.reclaim.retired_bytes_since.get() - bytes, 2 * FRAME);
 }
 
 fn only_what_begins_with_a_frame_may_be_an_extent<M: Mapped>() {
@@ -516,7 +519,7 @@ fn retiring_for_a_dead_worker_enters_into_its_list<M: Mapped>() {
     );
     assert!(waiting_in(&worker, worker.record()).is_empty());
     assert_eq!(
-        worker.retired_since.get(),
+        worker.reclaim.retired_since.get(),
         0,
         "it is nothing that the other has retired itself"
     );

@@ -110,7 +110,7 @@ impl<'w, M: Memory> Room<'w, M> {
         if had >= ATTEMPTS_MAX || has_waited || mutant::is(Mutant::FullAtOnce) {
             return Ok(false);
         }
-        self.worker.is_thorough.set(true);
+        self.worker.alloc.is_thorough.set(true);
         let walks = self.walks();
         let made = make_some(self.worker, walks)?;
         if made.objects > 0 || had == 0 {
@@ -162,7 +162,7 @@ impl<M: Memory> Drop for Room<'_, M> {
     #[inline]
     fn drop(&mut self) {
         if self.attempts != 0 {
-            self.worker.is_thorough.set(false);
+            self.worker.alloc.is_thorough.set(false);
         }
     }
 }
