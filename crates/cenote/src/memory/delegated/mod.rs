@@ -275,7 +275,8 @@ unsafe impl<M: Memory> Memory for Delegated<M> {
     }
 }
 
-impl<M: Mapped> Mapped for Delegated<M> {
+// SAFETY: the mapping is kept as it was given, and used by nothing else.
+unsafe impl<M: Mapped> Mapped for Delegated<M> {
     fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
         Ok(Self {
             base: M::over(mapping)?,

@@ -198,7 +198,8 @@ impl<M: Memory> Worker<M> {
 fn register<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Registration {
     let (mem, death_slot) = (pod.mem(), pod.geometry().death_slot(index));
     unregister(mem, death_slot);
-    let registration = mem.kernel().register(death_slot, generation);
+    // SAFETY: the death slot of the place that this thread has just taken.
+    let registration = unsafe { mem.kernel().register(death_slot, generation) };
     event_count::notify_all(mem, DEATH_EVENTS);
     registration
 }
@@ -228,7 +229,8 @@ impl<M: Memory> Drop for Worker<M> {
         record.announced().announce(self.mem(), IDLE);
         // Before the record is free: then the death slot has another owner.
         let death_slot = self.geometry().death_slot(u32::from(self.actor().me) - 1);
-        self.mem().kernel().unregister(death_slot, self.registration);
+        // SAFETY: registered as the worker was attached, by this thread: a worker stays in its thread.
+        unsafe { self.mem().kernel().unregister(death_slot, self.registration) };
         unregister(self.mem(), death_slot);
         let mine = self.pod().claim(Phase::Alive, self.generation());
         let free = State {

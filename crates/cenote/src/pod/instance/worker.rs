@@ -15,7 +15,9 @@ use super::limits::Limits;
 use super::process::Pod;
 use super::reclaim_state::ReclaimState;
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, LocalWord, Memory, Registration, Snapshot, compiler_barrier, forked};
+use crate::memory::{
+    DeathSlot, ForkWatch, LocalWord, Memory, Registration, Snapshot, compiler_barrier, forked,
+};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::{FRAME, Geometry};
@@ -473,9 +475,9 @@ impl<M: Memory> Worker<Snapshot<M>> {
 }
 
 /// Drops a death slot from this host's cache: the next owner may be on another host, and would not see this cache's changes.
-pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: u64) {
+pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: DeathSlot) {
     if !M::COHERENT {
-        mem.invalidate(death_slot - 8, 16);
+        mem.invalidate(death_slot.offset() - 8, 16);
         mem.fence();
     }
 }
