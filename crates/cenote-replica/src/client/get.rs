@@ -4,8 +4,7 @@ use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
 use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
-use crate::slot::value::GRANULE;
-use crate::verbs::{Address, Completion, Request, Verbs};
+use crate::verbs::{Address, Completion, GRANULE, Request, Verbs};
 use crate::view::{Control, View};
 
 /// An object of the index that has a key.

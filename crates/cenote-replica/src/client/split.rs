@@ -9,8 +9,8 @@ use crate::index::candidates::{Segment, image};
 use crate::index::layout::{Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
 use crate::object::{Identity, Record};
 use crate::slot::snapshot::{Verdict, await_end, swap_backups, swap_primary};
-use crate::slot::value::{Content, GRANULE, Slot};
-use crate::verbs::{Address, Verbs};
+use crate::slot::value::{Content, Slot};
+use crate::verbs::{Address, GRANULE, Verbs};
 use crate::view::{Control, View};
 
 /// Requests of a batch that reads many objects.

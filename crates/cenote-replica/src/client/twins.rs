@@ -8,8 +8,8 @@ use super::{Client, LOOKS, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Segment, requests};
 use crate::object::Record;
 use crate::slot::snapshot::{Interrupted, Verdict, Word, swap_primary};
-use crate::slot::value::{Content, GRANULE, Slot};
-use crate::verbs::{Address, Completion, Request, Verb, Verbs};
+use crate::slot::value::{Content, Slot};
+use crate::verbs::{Address, Completion, GRANULE, Request, Verb, Verbs};
 use crate::view::{Control, View};
 
 use super::change::Pending;

@@ -14,8 +14,8 @@ use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT, SUCCESSOR_AT};
 use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
 use crate::slot::snapshot::Interrupted;
-use crate::slot::value::{Content, GRANULE, Slot};
-use crate::verbs::{Address, Completion, Request, Verb, Verbs};
+use crate::slot::value::{Content, Slot};
+use crate::verbs::{Address, Completion, GRANULE, Request, Verb, Verbs};
 use crate::view::View;
 
 /// What was found and done.

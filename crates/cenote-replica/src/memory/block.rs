@@ -6,8 +6,7 @@
 //! | from 64 | a byte for each object: 1 once it was freed by somebody, until the block's owner has seen it |
 //! | from there, at a multiple of 64 | the objects |
 
-use crate::slot::value::GRANULE;
-use crate::verbs::Address;
+use crate::verbs::{Address, GRANULE};
 
 /// Bytes before the map of freed objects.
 pub const HEADER: u32 = 64;

@@ -2,7 +2,7 @@
 
 use super::outcome::{OUTCOME_AT, OUTCOME_BYTES};
 use crate::index::layout::Hash;
-use crate::slot::value::GRANULE;
+use crate::verbs::GRANULE;
 
 /// Bytes before the key.
 const HEADER: usize = 64;

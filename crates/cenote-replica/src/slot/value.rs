@@ -13,7 +13,7 @@
 //! Zero is vacant as well: a slot that nothing was ever in. A tentative object does not count yet: its key may be in another slot. Only words without
 //! backups are ever tentative.
 
-use crate::verbs::Address;
+use crate::verbs::{Address, GRANULE};
 
 const LEN_AT: u32 = 48;
 const FINGERPRINT_AT: u32 = 40;
@@ -23,8 +23,6 @@ const NONCE_MASK: u64 = (1 << 58) - 1;
 const TENTATIVE: u64 = 1 << 61;
 const SEALED: u64 = 1 << 62;
 const VACANT: u64 = 1 << 63;
-/// Bytes that objects are aligned to, and in which their lengths are told.
-pub const GRANULE: u32 = 64;
 
 /// A word of the index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
