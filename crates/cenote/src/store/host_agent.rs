@@ -65,8 +65,7 @@ impl Default for MonitorOptions {
 }
 
 /// What a host's agent is beside that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(into = "Option<bool>")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MonitorRole {
     /// No monitor.
     None,
@@ -76,13 +75,13 @@ pub enum MonitorRole {
     Leads,
 }
 
-/// Whether it leads; `None` of an agent that is no monitor.
-impl From<MonitorRole> for Option<bool> {
-    fn from(role: MonitorRole) -> Self {
-        match role {
-            MonitorRole::None => None,
-            MonitorRole::Follows => Some(false),
-            MonitorRole::Leads => Some(true),
+/// As whether it leads; nothing, of an agent that is no monitor.
+impl serde::Serialize for MonitorRole {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            MonitorRole::None => serializer.serialize_none(),
+            MonitorRole::Follows => serializer.serialize_some(&false),
+            MonitorRole::Leads => serializer.serialize_some(&true),
         }
     }
 }

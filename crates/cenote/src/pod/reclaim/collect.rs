@@ -44,6 +44,7 @@ use crate::pod::format::record::WorkerRecord;
 use crate::pod::format::superblock::ORPHANS;
 use crate::pod::instance::advance::{advance, least, reclaimable_below};
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::hooks::Progress;
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
@@ -374,7 +375,10 @@ fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> 
             frame,
             state: ExtentState::Retired,
             ..
-        }) => !drain(worker, worker.actor(), frame, object, links_left).unwrap_or(true),
+        }) => matches!(
+            drain(worker, worker.actor(), frame, object, links_left),
+            Ok(Progress::Partial)
+        ),
         _ => false,
     }
 }
@@ -614,17 +618,17 @@ fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
     actor.record.freeing().set_lazily(worker.mem(), 0);
 }
 
-/// Frees what an extent that no reader can hold refers to, following a limited number of links. Returns whether nothing is left of it.
+/// Frees what an extent that no reader can hold refers to, following a limited number of links.
 fn drain<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     frame: u64,
     object: u64,
     links_left: &mut u64,
-) -> Result<bool> {
+) -> Result<Progress> {
     let tag = (table_word(worker, frame).load(worker.mem()) >> 8) as u8;
     if tag == 0 || mutant::is(Mutant::DrainForgotten) {
-        return Ok(true);
+        return Ok(Progress::Complete);
     }
     (worker.pod().hooks().drain_extent)(worker, actor, object, links_left)
 }
@@ -644,7 +648,7 @@ fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resul
         return Ok(());
     }
     let mut links_left = u64::MAX;
-    drain(worker, actor, frame, object, &mut links_left)?;
+    let _: Progress = drain(worker, actor, frame, object, &mut links_left)?;
     free_extent(worker, frame, frames, &[(actor.record.freeing(), 0)])?;
     crash_point(Point::ExtentFreed);
     Ok(())

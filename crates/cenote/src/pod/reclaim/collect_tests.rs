@@ -9,7 +9,7 @@ use crate::pod::format::block::Block;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{IDLE, Phase};
 use crate::pod::format::superblock::EPOCH;
-use crate::pod::instance::hooks::Hooks;
+use crate::pod::instance::hooks::{Hooks, Progress};
 use crate::pod::instance::limits::{CHUNK_ENTRIES_MIN, Limits};
 use crate::pod::pool_for_tests::{TestPool, cell, hooks, is_damage, object, on_both, waiting_in};
 use crate::pod::reclaim::flush::FlushServer;
@@ -346,12 +346,15 @@ fn a_write_has_room_for_what_it_retires<M: Mapped>() {
 }
 
 /// An extent says in its first word how many links it has still.
-fn drain_links<M: Memory>(worker: &Worker<M>, _: Actor, extent: u64, left: &mut u64) -> Result<bool> {
+fn drain_links<M: Memory>(worker: &Worker<M>, _: Actor, extent: u64, left: &mut u64) -> Result<Progress> {
     let links = sync_word(extent).load(worker.mem());
     let followed = links.min(*left);
     *left -= followed;
     sync_word(extent).store(worker.mem(), links - followed);
-    Ok(links == followed)
+    Ok(match links == followed {
+        true => Progress::Complete,
+        false => Progress::Partial,
+    })
 }
 
 /// A retired extent with so many links.
