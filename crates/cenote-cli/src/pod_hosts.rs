@@ -102,7 +102,7 @@ impl PodHosts {
     }
 
     /// Polls all of them.
-    pub fn look(&mut self) -> Vec<Seen> {
+    pub fn poll(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
         for (node, of) in self.hosts.iter_mut().enumerate() {
             let (host, known) = (of.id, &mut of.known);
@@ -167,7 +167,7 @@ mod tests {
         };
         let mut sees = |now| {
             says.set(now);
-            hosts.look()
+            hosts.poll()
         };
         assert!(sees(says.get()).is_empty());
         for _ in 0..2 {

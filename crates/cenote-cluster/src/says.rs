@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use cenote_replica::client::{Layout, Session};
 use cenote_replica::index::layout::Segments;
-use cenote_replica::memory::heap::Eras;
 use cenote_replica::verbs::Address;
+use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

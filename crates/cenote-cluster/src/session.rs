@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cenote_replica::memory::heap::Eras;
 use cenote_replica::verbs::{Address, Completion, Request, Verbs};
+use cenote_replica::view::Eras;
 use cenote_replica::view::{Control, SessionEnded, View};
 
 use crate::Error;

@@ -90,10 +90,10 @@ impl Exclusive {
     }
 
     /// Unlocks so that the next owner is told of this one.
-    fn abandon(self) {
+    fn poison(self) {
         match self {
-            Self::Rw(guard) => guard.abandon(),
-            Self::Directory(guard) => guard.abandon(),
+            Self::Rw(guard) => guard.poison(),
+            Self::Directory(guard) => guard.poison(),
         }
     }
 }
@@ -196,7 +196,7 @@ impl Entry {
             Hold::Nothing => return Err(Refusal::NotHeld),
             Hold::Read { guard, .. } => drop(guard),
             Hold::Write { guard, is_broken } => match is_broken {
-                true => guard.abandon(),
+                true => guard.poison(),
                 false => drop(guard),
             },
         }

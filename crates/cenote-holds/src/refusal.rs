@@ -58,7 +58,7 @@ impl Refusal {
 pub fn errno_of(error: &Error) -> c_int {
     match error {
         Error::Map(source) => of_mapping(source),
-        Error::Place { source, .. } | Error::LockFile { source, .. } => of_mapping(source),
+        Error::CannotCreate { source, .. } | Error::LockFile { source, .. } => of_mapping(source),
         Error::Io { source, .. } => of_system(source),
         Error::Distrusted { .. } => libc::EACCES,
         Error::Deadlock => libc::EDEADLK,

@@ -44,7 +44,7 @@ pub struct Thread {
     index: HashMap<u64, usize, BuildHasherDefault<Number>>,
     /// Where the entry used last is.
     last: usize,
-    seats: Vec<Seats>,
+    pools: Vec<PoolWorkers>,
     /// How many locks had been closed when it last forgot closed ones.
     closed: u64,
     /// How often its end has been put off.
@@ -52,7 +52,7 @@ pub struct Thread {
 }
 
 /// A thread's workers in one pool.
-struct Seats {
+struct PoolWorkers {
     workers: Vec<Rc<Worker<Coherent>>>,
     /// The one that had a slot free last.
     hint: usize,
@@ -195,22 +195,22 @@ impl Thread {
     ) -> Result<Acquired, Refusal> {
         self.open(number, lock)?;
         let Self {
-            entries, seats, last, ..
+            entries, pools, last, ..
         } = self;
         let (_, entry) = &mut entries[*last];
-        let seats = seats_in(seats, &entry.lock)?;
+        let mine = workers_of(pools, entry.lock.pool())?;
         for after in 0.. {
             match entry.take(access, wait) {
                 Err(Refusal::Pool(Error::TooManyLocks { .. })) => {}
                 taken => return taken,
             }
             // This one's worker holds as many locks as it can.
-            let worker = match after < seats.workers.len() {
-                true => (seats.hint + after) % seats.workers.len(),
-                false => seats.add()?,
+            let worker = match after < mine.workers.len() {
+                true => (mine.hint + after) % mine.workers.len(),
+                false => mine.add()?,
             };
-            entry.reopen(entry.lock.open(seats.workers[worker].clone())?);
-            seats.hint = worker;
+            entry.reopen(entry.lock.open(mine.workers[worker].clone())?);
+            mine.hint = worker;
         }
         unreachable!("a worker is added in each round")
     }
@@ -244,8 +244,8 @@ impl Thread {
         if entry.lock.pool().is_forked() {
             return Err(Error::Forked.into());
         }
-        let seats = seats_in(&mut self.seats, &entry.lock)?;
-        let worker = seats.workers[seats.hint].clone();
+        let mine = workers_of(&mut self.pools, entry.lock.pool())?;
+        let worker = mine.workers[mine.hint].clone();
         entry.reopen(entry.lock.open(worker)?);
         self.last = self.entries.len();
         self.index.insert(number, self.last);
@@ -294,7 +294,7 @@ impl Thread {
 
     /// Any of this thread's workers in a pool.
     pub fn worker(&mut self, pool: &Arc<OpenPool>) -> Result<Rc<Worker<Coherent>>, Refusal> {
-        Ok(seats_of(&mut self.seats, pool)?.workers[0].clone())
+        Ok(workers_of(&mut self.pools, pool)?.workers[0].clone())
     }
 
     #[inline]
@@ -324,15 +324,15 @@ impl Thread {
     /// Gives up its places in pools of which it has no lock open.
     fn leave_pools(&mut self) {
         let entries = &self.entries;
-        self.seats.retain(|seats| {
+        self.pools.retain(|pool| {
             entries
                 .iter()
-                .any(|(_, entry)| Arc::ptr_eq(entry.lock.pool(), &seats.pool))
+                .any(|(_, entry)| Arc::ptr_eq(entry.lock.pool(), &pool.pool))
         });
     }
 }
 
-impl Seats {
+impl PoolWorkers {
     /// Has one more worker; returns which.
     fn add(&mut self) -> Result<usize, Refusal> {
         self.workers.push(self.pool.attach()?);
@@ -340,27 +340,26 @@ impl Seats {
     }
 }
 
-fn seats_in<'s>(seats: &'s mut Vec<Seats>, lock: &Lock) -> Result<&'s mut Seats, Refusal> {
-    seats_of(seats, lock.pool())
-}
-
 /// A thread's workers in a pool: at least one.
-fn seats_of<'s>(seats: &'s mut Vec<Seats>, pool: &Arc<OpenPool>) -> Result<&'s mut Seats, Refusal> {
-    let at = seats.iter().position(|seats| Arc::ptr_eq(&seats.pool, pool));
+fn workers_of<'s>(
+    pools: &'s mut Vec<PoolWorkers>,
+    pool: &Arc<OpenPool>,
+) -> Result<&'s mut PoolWorkers, Refusal> {
+    let at = pools.iter().position(|one| Arc::ptr_eq(&one.pool, pool));
     let at = match at {
         Some(at) => at,
         None => {
-            let mut one = Seats {
+            let mut one = PoolWorkers {
                 workers: Vec::new(),
                 hint: 0,
                 pool: pool.clone(),
             };
             one.add()?;
-            seats.push(one);
-            seats.len() - 1
+            pools.push(one);
+            pools.len() - 1
         }
     };
-    Ok(&mut seats[at])
+    Ok(&mut pools[at])
 }
 
 #[cfg(test)]

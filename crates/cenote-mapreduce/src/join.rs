@@ -3,7 +3,7 @@
 //! The list has the job's name, the map is `NAME.map`, and if workers shall die, the map of their deaths is `NAME.killed`.
 //! Everything that a worker needs to go on is there. It may be killed at any instruction; its successor joins, and goes on.
 
-use cenote::{Backend, Map, Pool, Tasks};
+use cenote::{Backend, Map, Pool, TaskPosition, Tasks};
 
 use crate::error::{Error, Result};
 use crate::job::{Data, Job, plan};
@@ -68,7 +68,7 @@ pub fn join<M: Backend>(pool: &Pool<M>, name: &str, job: &dyn Job, crashes: u64)
     };
     let mut died = 0;
     joined.tasks.run(|task| {
-        let Some((phase, n)) = joined.tasks.place(task) else {
+        let Some(TaskPosition { phase, number: n }) = joined.tasks.position(task) else {
             return Err(Error::Result { phase: 0, task });
         };
         let result = job.run(phase, n, &joined)?;

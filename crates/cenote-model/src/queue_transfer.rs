@@ -73,7 +73,7 @@ impl State {
     }
 
     /// Whoever has the lock waits no more.
-    fn settle(&mut self) {
+    fn drop_granted(&mut self) {
         let entry = self.entry;
         self.waiting
             .retain(|request| entry.permission(request.node).is_none());
@@ -84,7 +84,7 @@ impl State {
         self.held = Held { queue: rest, arrived };
         self.forwards.clear();
         self.transfer = None;
-        self.settle();
+        self.drop_granted();
     }
 
     fn request(&mut self, node: Node, wants: Permission) {
@@ -97,7 +97,7 @@ impl State {
             Answer::Granted if wants == Permission::Shared => {}
             Answer::Granted | Answer::Next { .. } => self.begin(Queue::default()),
         }
-        self.settle();
+        self.drop_granted();
     }
 
     fn decide(&mut self, checks_version: bool) {
@@ -136,7 +136,7 @@ impl State {
                 self.entry.rebuild(&handover);
                 self.begin(handover.rest);
             }
-            Left::Granted(_) | Left::Nothing => self.settle(),
+            Left::Granted(_) | Left::Nothing => self.drop_granted(),
         }
     }
 }
@@ -194,7 +194,7 @@ impl Model for QueueTransfer {
             Step::Decides => next.decide(self.checks_version),
             Step::GivesUp(node) => {
                 next.entry.give_up(node);
-                next.settle();
+                next.drop_granted();
             }
             Step::Dies(node) => next.lose(node),
         }

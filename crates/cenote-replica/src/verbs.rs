@@ -15,6 +15,8 @@ pub struct Address(u64);
 const OFFSET_BITS: u32 = 32;
 /// Regions that addresses can name.
 pub const REGIONS_MAX: u32 = 1 << 14;
+/// Bytes that objects are aligned to, and that their lengths are multiples of.
+pub const GRANULE: u32 = 64;
 
 impl Address {
     /// The byte at an offset of a region.

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use crate::memory::heap::Eras;
 use crate::verbs::Address;
 
 /// A memory node. Numbers never come twice.
@@ -59,6 +58,15 @@ impl View {
     pub fn region(&self, number: u16) -> Option<&Region> {
         self.regions.get(usize::from(number))
     }
+}
+
+/// The eras of a map: what was retired in one is free once the least of all clients' is two beyond it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Eras {
+    /// The present one.
+    pub now: u64,
+    /// The least in which an operation of any client began that has not ended.
+    pub least: u64,
 }
 
 /// What the master tells a client.

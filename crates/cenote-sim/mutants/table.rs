@@ -111,7 +111,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         EmptyBlocksKept => slow(coherent(Crowded, 3, 2, 30, 0, Random)),
         FullAtOnce => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         FullUnwaited => quick(noncoherent(Crowded, 3, 2, 30, 0, Random)),
-        HoleLookedInto => slow(coherent(Trim, 3, 2, 40, 2, Random)),
+        HoleReadUnpinned => slow(coherent(Trim, 3, 2, 40, 2, Random)),
         TakenOverUnapplied => slow(small(coherent(Trim, 5, 1, 20, 5, Random))),
         NameCached => quick(noncoherent(Names, 3, 2, 10, 0, Random)),
         ClassesKept => quick(noncoherent(Allocator, 2, 2, 80, 0, Random)),
@@ -202,7 +202,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         PromisedNotAnnounced => quick(coherent(Queue, 3, 2, 14, 2, Random)),
         SleeperWithoutBarrier => quick(coherent(Mutex, 3, 2, 14, 2, Random)),
         DeathSleptThrough => quick(small(coherent(Mutex, 2, 1, 12, 1, Random))),
-        DeadReaderAwaited | BitLookedAtFirst | ReaderNotMarked | ReadersNotAwaited | WriterLookedAtFirst => {
+        DeadReaderAwaited | BitReadFirst | ReaderNotMarked | ReadersNotAwaited | WriterCheckedFirst => {
             quick(coherent(Rwlock, 3, 2, 12, 2, Random))
         }
 
@@ -214,7 +214,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | DirectoryNumberNotCleared
         | DirectoryQueueNotHeld
         | DirectorySharersNotAwaited
-        | DirectorySuccessorNotTold => quick(noncoherent(DirectoryLocks, 3, 2, 10, 2, Random)),
+        | DirectorySuccessorNotNotified => quick(noncoherent(DirectoryLocks, 3, 2, 10, 2, Random)),
 
         DirectoryVersionNotChecked
         | DirectoryEpochNotChecked

@@ -40,10 +40,10 @@ fn a_slot_that_was_left_comes_back() {
     check(Subject::Removal, 20, 0, 109, LimitsKind::Drawn);
 }
 
-/// A thread's mark of its sleep, still in its store buffer, overwrote the request of the next thread at the same desk. And a fault of the
+/// A thread's mark of its sleep, still in its store buffer, overwrote the request of the next thread at the same mailbox. And a fault of the
 /// checker: it wanted later threads of the audit to see what a running server had not published.
 #[test]
-fn a_desk_goes_on_with_an_empty_store_buffer() {
+fn a_mailbox_goes_on_with_an_empty_store_buffer() {
     check(Subject::Machines, 14, 2, 810, LimitsKind::Drawn);
     check(Subject::Removal, 20, 1, 405, LimitsKind::Small);
 }

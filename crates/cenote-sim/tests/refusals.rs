@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
 use cenote::pod::Worker;
-use cenote::pod::format::slots::{Slot, Stand, Turn};
+use cenote::pod::format::slots::{Slot, SlotState, Turn};
 use cenote::sync::{Mutex, Semaphore, Timeout};
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};
@@ -110,7 +110,7 @@ fn die(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
     if timeout != Timeout::None {
         until(context, || {
             let turn = stage.turn.get().map(|at| Turn(context.peek(at)));
-            turn.is_some_and(|turn| turn.stand() == Stand::Queued)
+            turn.is_some_and(|turn| turn.state() == SlotState::Queued)
         });
         for _ in 0..12 {
             context.wait();

@@ -58,7 +58,7 @@ fn relay<const C: bool>(context: &Context<C>, relays: bool, is_done: &Cell<bool>
         let mut relay = Relay::default();
         while !is_done.get() {
             if relays {
-                relay.look_everywhere(&worker);
+                relay.search_and_poll(&worker);
             }
             context.wait();
         }

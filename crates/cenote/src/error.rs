@@ -52,7 +52,7 @@ pub enum Error {
     #[error(
         "{path}: {source}; name a file in a folder on tmpfs or another file system that this process may write to"
     )]
-    Place {
+    CannotCreate {
         /// Which path.
         path: PathBuf,
         /// What went wrong.

@@ -1,9 +1,9 @@
 //! Cenote: a store for memory that processes and hosts share.
 //!
-//! A *pool* is a file, normally in `/dev/shm`, that any number of processes open at the same time. There is no
-//! server. Each process may be killed at any instruction: the others go on, nothing acknowledged is lost, nothing
+//! A *pool* is a file, normally in `/dev/shm`, that processes open at the same time: up to 128, or as many as `Options::processes`
+//! says. A pool on coherent memory needs no server. Each process may be killed at any instruction: the others go on, nothing acknowledged is lost, nothing
 //! leaks, and nobody waits for a dead process. The same code is correct on memory that hosts share without cache coherence,
-//! through another [memory backend](memory).
+//! through another memory backend ([`Backend`]).
 //!
 //! ```
 //! # fn main() -> cenote::Result<()> {
@@ -31,7 +31,8 @@
 //! # }
 //! ```
 //!
-//! Layers, from the bottom: [`memory`], [`pod`], [`sync`], [`index`], [`store`]. Start reading at `ARCHITECTURE.md`.
+//! Its layers are `memory`, `pod`, `sync`, `index` and `store`, from the bottom; they are private, but for the feature `internals`. See
+//! `ARCHITECTURE.md`.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 // Without the feature nobody uses what the simulator, benchmarks and the command need.
 #![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
@@ -76,7 +77,7 @@ pub use index::ordered::range::Range;
 pub use memory::{Backend, Coherent, Delegated, Noncoherent};
 pub use pod::format::superblock::Kind;
 pub use pod::tasks::result::Outcome;
-pub use pod::tasks::{Committed, Next, Plan, TaskList};
+pub use pod::tasks::{Committed, Next, Plan, TaskList, TaskPosition};
 pub use store::{
     Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, LockHolder, LockWait,
     Locks, Map, MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered,

@@ -122,7 +122,7 @@ mutants! {
     FullUnwaited = "full-unwaited", "a write that finds the pool full does not wait for garbage, although that would be enough";
     HoleMarkedLate = "hole-marked-late", "bytes are given back before their block says that it is a hole";
     HolePunchedUnreclaimable = "hole-punched-unreclaimable", "the bytes of a hole are given back although a reader may be reading them";
-    HoleLookedInto = "hole-looked-into", "a worker that scans an orphaned block for free cells does so without a pin";
+    HoleReadUnpinned = "hole-read-unpinned", "a worker that scans an orphaned block for free cells does so without a pin";
     HoleNotReserved = "hole-not-reserved", "a hole is filled without its bytes having been reserved again";
     HoleFilledUnlocked = "hole-filled-unlocked", "a worker without the trim lock fills a hole";
     LevelReadCached = "level-read-cached", "a worker that drops a retired level's lines reads the first one through the cache";
@@ -217,7 +217,7 @@ mutants! {
     FencingCountsAsDead = "fencing-counts-as-dead", "processes of a host count as dead while it is being fenced";
     DeclaredForGood = "declared-for-good", "a place whose process was declared dead counts as dead with every later process";
     JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
-    SuccessorNotNotified = "successor-not-notified", "the successor of a dead owner is not told";
+    SuccessorNotNotified = "successor-not-notified", "the successor of a dead owner is not notified";
     FreedTakenClean = "freed-taken-clean", "a lock that recovery has freed is taken as if it had been unlocked";
     RecoveredBlindly = "recovered-blindly", "recovery frees a lock without a check who owns it";
     HeldNotRecovered = "held-not-recovered", "recovery leaves a dead worker's slots as they are";
@@ -245,15 +245,15 @@ mutants! {
     DirectoryNotWrittenBack = "directory-not-written-back", "a node hands a directory lock over before it has written its data back";
     DirectoryNotDropped = "directory-not-dropped", "a node that gets a directory lock keeps what its cache has of the data";
     DirectoryDeadAwaited = "directory-dead-awaited", "a waiter for a directory lock does not look for dead nodes";
-    DirectorySuccessorNotTold = "directory-successor-not-told", "the successor of a node that died writing is not told";
+    DirectorySuccessorNotNotified = "directory-successor-not-notified", "the successor of a node that died writing is not notified";
     PromisedNotAnnounced = "promised-not-announced", "a worker that has promised to announce the end of its turn only stores it";
     SleeperWithoutBarrier = "sleeper-without-barrier", "a worker about to sleep has no barrier executed for the one that is to wake it";
     SleptApart = "slept-apart", "a worker that sleeps on a lock's event count in a pod sleeps as long as if every notifier woke it";
     DeathSleptThrough = "death-slept-through", "a worker that sleeps for another one sleeps on when that one dies";
-    BitLookedAtFirst = "bit-looked-at-first", "a reader reads the bit of its place before the word";
+    BitReadFirst = "bit-read-first", "a reader reads the bit of its place before the word";
     SeenPutAtRest = "seen-put-at-rest", "recovery puts slots at rest that others stand behind";
     ReadersNotAwaited = "readers-not-awaited", "a writer does not wait for readers";
-    WriterLookedAtFirst = "writer-looked-at-first", "a reader checks for a writer before it announces itself";
+    WriterCheckedFirst = "writer-checked-first", "a reader checks for a writer before it announces itself";
     ReaderNotMarked = "reader-not-marked", "a reader does not set its place's bit";
     NextTurnRecovered = "next-turn-recovered", "recovery puts a slot at rest in whatever turn it is in by then";
     StalePermitTaken = "stale-permit-taken", "a handle on a removed semaphore takes a permit, and does not check after that whether it was removed";

@@ -160,18 +160,18 @@ fn watchers_calm_down<M: Mapped>() {
         let group = cenote::pod::group::Group::open(&*worker, "group", TOKEN).unwrap();
         let mut watch = Watch::default();
         for _ in 0..POLLS {
-            watch.look(&worker, false);
+            watch.poll(&worker, false);
         }
         assert_eq!(pool.failures().len(), 1, "{:?}", pool.failures());
         let event_count = group.prepare_wait(&worker);
-        watch.look(&worker, false);
+        watch.poll(&worker, false);
         assert_eq!(
             group.prepare_wait(&worker),
             event_count,
             "the event count was notified again"
         );
         damage(pool, operation, before);
-        let recovered = watch.look(&worker, true);
+        let recovered = watch.poll(&worker, true);
         assert_eq!((recovered.workers, recovered.failed), (1, 0));
         assert_eq!(pool.failures(), [], "it was mended");
     });

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use cenote::causes::Structure;
 use cenote::memory::Mapped;
-use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
+use cenote::pod::format::slots::{SLOTS, Slot, SlotState, Turn};
 use cenote::pod::instance::crash::Point;
 use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
@@ -373,8 +373,8 @@ impl<M: Mapped> Case<'_, M> {
         for place in 0..worker.pod().workers_high() {
             for n in 0..SLOTS {
                 let slot = Slot::new(worker.geometry(), place, n);
-                let stand = Turn(slot.turn().load(worker.mem())).stand();
-                if stand != Stand::Rest {
+                let stand = Turn(slot.turn().load(worker.mem())).state();
+                if stand != SlotState::Rest {
                     return Err(format!("slot {n} of worker {place} is {stand:?} for ever"));
                 }
             }

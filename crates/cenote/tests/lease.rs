@@ -154,7 +154,7 @@ fn start(lease: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
         let mut cluster = Cluster::default();
         while failover.lease() != Lease::Named(instance(OTHER)) {
             failover
-                .look(Poll::Punctual, &mut cluster, &mut Slow, &mut |_| ())
+                .poll(Poll::Punctual, &mut cluster, &mut Slow, &mut |_| ())
                 .unwrap();
         }
     }

@@ -485,8 +485,8 @@ fn time_outs_use_up_no_slots() {
         let left = (0..8).filter(|&n| {
             let slot =
                 cenote::pod::format::slots::Slot::new(worker.geometry(), u32::from(worker.me()) - 1, n);
-            let stand = cenote::pod::format::slots::Turn(slot.turn().load(worker.mem())).stand();
-            stand != cenote::pod::format::slots::Stand::Rest
+            let stand = cenote::pod::format::slots::Turn(slot.turn().load(worker.mem())).state();
+            stand != cenote::pod::format::slots::SlotState::Rest
         });
         // The waiter behind may not have run yet.
         assert!(left.count() <= 1);

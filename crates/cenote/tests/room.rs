@@ -110,7 +110,7 @@ fn blocks_that_a_write_takes_and_leaves_are_no_progress() {
 }
 
 /// Frees everything that can be freed.
-fn settle<M: Mapped>(pool: &Pool<M>) {
+fn quiesce<M: Mapped>(pool: &Pool<M>) {
     for _ in 0..6 {
         pool.collect().unwrap();
     }
@@ -130,7 +130,7 @@ fn garbage_beside_a_hole_is_waited_for() {
     for n in 2..=11 {
         map.remove(format!("7, {n}").as_bytes()).unwrap();
     }
-    settle(&pool);
+    quiesce(&pool);
     assert!(pool.trim().unwrap().given_back_bytes > 0);
     while_held(&pool, b"7, 30", || {
         for n in 12..=15 {
@@ -159,7 +159,7 @@ fn what_empties_a_block_is_waited_for<M: Mapped>(free: usize) {
         for key in &keys[..free] {
             map.remove(key.as_bytes()).unwrap();
         }
-        settle(&pool);
+        quiesce(&pool);
         let mut fits_while_held = false;
         while_held(&pool, b"key 1", || {
             for key in &keys[free..] {
@@ -167,7 +167,7 @@ fn what_empties_a_block_is_waited_for<M: Mapped>(free: usize) {
             }
             fits_while_held = map.put(b"large", &frames(4)).is_ok();
         });
-        settle(&pool);
+        quiesce(&pool);
         let fits = fits_while_held || map.put(b"large", &frames(4)).is_ok();
         assert_eq!(
             fits_while_held, fits,
@@ -232,7 +232,7 @@ fn what_idle_workers_have_reserved_is_withdrawn() {
         }
         drop(threads);
     });
-    settle(&pool);
+    quiesce(&pool);
     assert!(pool.fsck(false).unwrap().is_clean());
 }
 
@@ -258,7 +258,7 @@ fn a_full_pool_can_be_emptied<M: Mapped>(keys: u64, filling: usize, seed: u64) {
             "{keys} keys, values of {filling}, seed {seed}: key {n}: {removed:?}"
         );
     }
-    settle(&pool);
+    quiesce(&pool);
     let report = pool.fsck(false).unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
@@ -317,7 +317,7 @@ fn an_idle_worker_can_remove_keys<M: Mapped>() {
     });
     told.recv().unwrap();
     let mut keys = fill_every_class(&map);
-    settle(&pool);
+    quiesce(&pool);
     fill_every_class(&map);
     drop(end);
     idle.join().unwrap();
@@ -330,7 +330,7 @@ fn an_idle_worker_can_remove_keys<M: Mapped>() {
         let removed = map.remove(key.as_bytes());
         assert!(matches!(removed, Ok(true)), "{key:?}: {removed:?}");
     }
-    settle(&pool);
+    quiesce(&pool);
     let report = pool.fsck(false).unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
@@ -350,14 +350,14 @@ fn a_padded_page_shrinks<M: Mapped>() {
         log.put_u64(n, n).unwrap();
     }
     fill_every_class(&map);
-    settle(&pool);
+    quiesce(&pool);
     fill_every_class(&map);
     // It may be refused; the object that it needs is not, afterwards.
     let _ = log.put_u64(5, 5);
     assert!(map.remove(b"32768, 0, 100").unwrap());
-    settle(&pool);
+    quiesce(&pool);
     assert!(log.remove(&3u64.to_be_bytes()).unwrap());
-    settle(&pool);
+    quiesce(&pool);
     // There is one object of the page's own size: the page before it was padded.
     log.put_u64(5, 1005).unwrap();
 }

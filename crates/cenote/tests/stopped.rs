@@ -160,7 +160,7 @@ fn who_waits_for_a_stopped_holder_of_the_allocators_lock_is_told() {
     assert!(pool.fsck(false).unwrap().is_clean());
 }
 
-/// A group whose lock somebody has who is stopped is not looked at, and that is said.
+/// A group whose lock somebody has who is stopped is not checked, and that is said.
 fn held_group<M: Mapped>() {
     at_each::<M>(
         &["group.locked:3", "group.committed:3", "group.member:3"],
@@ -172,8 +172,8 @@ fn held_group<M: Mapped>() {
             ];
             for report in reports {
                 assert!(report.is_clean(), "{point}: {report:#?}");
-                let [what] = &report.not_looked_at[..] else {
-                    panic!("{point}: {:?}", report.not_looked_at)
+                let [what] = &report.unchecked[..] else {
+                    panic!("{point}: {:?}", report.unchecked)
                 };
                 assert!(what.contains("\"g\"") && what.contains("has its lock"), "{what}");
             }
@@ -182,7 +182,7 @@ fn held_group<M: Mapped>() {
 }
 
 #[test]
-fn a_group_whose_holder_is_stopped_is_not_looked_at() {
+fn a_group_whose_holder_is_stopped_is_not_checked() {
     held_group::<Coherent>();
     held_group::<Noncoherent>();
 }

@@ -240,14 +240,14 @@ fn an_older_list_costs_no_room() {
 fn an_older_list_that_is_reclaimable_costs_no_room() {
     for (others, first) in [(118, 57), (119, 57), (120, 57), (120, 59), (120, 60)] {
         removals_after(first, |pool, other, holds| {
-            ripens(pool, other, others);
+            becomes_reclaimable(pool, other, others);
             holds();
         });
     }
 }
 
 /// The other removes so many keys while a reader reads; then what it has retired is reclaimable.
-fn ripens(pool: &Pool, other: &Hand, removed: u64) {
+fn becomes_reclaimable(pool: &Pool, other: &Hand, removed: u64) {
     let reader = pool.map("m").unwrap();
     let held = reader.get(b"held").unwrap().unwrap();
     assert_eq!(other.does(Do::Remove(removed)).unwrap(), removed);
@@ -262,7 +262,7 @@ fn ripens(pool: &Pool, other: &Hand, removed: u64) {
 fn a_refused_put_costs_no_spare_chunk() {
     for puts in [false, true] {
         in_a_full_pool(|pool, hand, other, holds| {
-            ripens(pool, other, 100);
+            becomes_reclaimable(pool, other, 100);
             holds();
             assert_eq!(hand.does(Do::Remove(40)).unwrap(), 40);
             assert!(!puts || hand.does(Do::Put).is_err());
@@ -276,7 +276,7 @@ fn a_refused_put_costs_no_spare_chunk() {
 fn newcomers_get_what_is_reclaimable() {
     for removed in [1, 50, 62, 70, 100, 120] {
         in_a_full_pool(|pool, _, other, _| {
-            ripens(pool, other, removed);
+            becomes_reclaimable(pool, other, removed);
             std::thread::scope(|scope| {
                 let removes = || pool.map("m").unwrap().remove(b"first, 1024, 0, 1");
                 let newcomer = scope.spawn(removes);

@@ -102,7 +102,7 @@ fn crowd<M: Mapped>(pool: Pool<M>) {
                 loop {
                     match tasks.take(2).unwrap() {
                         Next::Task(task) => {
-                            let (phase, _) = tasks.place(task).unwrap();
+                            let phase = tasks.position(task).unwrap().phase;
                             assert!(phase == 0 || tasks.is_phase_done(phase - 1));
                             if random.random_range(0..20) == 0 {
                                 // This thread abandons the task.
@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused() {
         assert!(refused(pool.tasks("list", &Plan::single(3))).contains("another name"));
         assert!(pool.map("list").is_err());
         assert!(tasks.commit(2, b"").is_err() && tasks.result(2).is_err() && tasks.forget(2).is_err());
-        assert_eq!(tasks.place(2), None);
+        assert_eq!(tasks.position(2), None);
     });
 }
 

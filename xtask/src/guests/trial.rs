@@ -159,11 +159,11 @@ impl Trial<'_> {
             pod.leader() == Some(2 + GUESTS)
         })?;
         pod.switch_on(0, true)?;
-        self.settle(pod)
+        self.wait_for_all(pod)
     }
 
     /// Waits until both guests write, and are watched.
-    fn settle(&self, pod: &mut Pod<'_>) -> Result<(), String> {
+    fn wait_for_all(&self, pod: &mut Pod<'_>) -> Result<(), String> {
         pod.wait_for_writes(0, WRITES)?;
         pod.wait_for_writes(1, WRITES)?;
         for host in 1..=2 * GUESTS {
@@ -185,7 +185,7 @@ impl Trial<'_> {
         let (begin, moves, before) = (Instant::now(), pod.moves(), pod.acknowledged.of_host(2));
         act(pod)?;
         let meanwhile = pod.acknowledged.of_host(2) - before;
-        self.settle(pod)?;
+        self.wait_for_all(pod)?;
         let fenced_after = (pod.moves() > moves).then(|| begin.elapsed());
         let row = self.row(case, false, pod, 1)?;
         Ok(Row {
@@ -223,7 +223,7 @@ impl Trial<'_> {
             _ => pod.switch_on(victim, true)?,
         }
         pod.wait_for_writes(survivor, WRITES)?;
-        self.settle(pod)?;
+        self.wait_for_all(pod)?;
         let row = self.row(case, true, pod, survivor)?;
         let after_fence = pod.found_by(survivor)?.written_since(&at_fence, host, run);
         Ok(Row {

@@ -12,6 +12,8 @@ use super::tree::{File, Tree};
 use super::{Finding, LIBRARY, pairs};
 
 const FOLDERS: &[&str] = &["pod", "index", "sync"];
+/// Indexes made for comparison: they are built as their papers describe them, nobody keeps data in them, and the orders that they need are the papers'.
+/// The simulator runs them all the same.
 const LEFT_OUT: &str = "index/baseline/";
 
 const MARK: &str = "NO PAIR:";

@@ -28,7 +28,7 @@ fn every_operation_that_says_nothing_is_found() {
         "mem.fence_and_exchange(word.offset(), current, next,)?;",
         "mem.exchange_as_last_server(at, from.encode(), to.encode());",
         "COUNT.fetch_add(mem, 1);",
-        "self.worker.mem().fetch_or(at, 1 << (unit % 64));",
+        "self.worker.mem().fetch_or(at, 1 << (frame % 64));",
         "mem.fetch_and(at, !bit);",
         "while !local.busy.exchange(FREE, HELD) {}",
         "self.clock.add(1);",

@@ -109,7 +109,7 @@ fn text_of(outcomes: &[Outcome], style: Style) -> String {
         })
         .collect();
     let mut text = String::new();
-    let head = ["lock", "its transactions", "told of a death", "rolled back"];
+    let head = ["lock", "its transactions", "notified of a death", "rolled back"];
     table(&mut text, style, 1, &head, &rows);
     text
 }
@@ -121,7 +121,7 @@ fn json_of(outcomes: &[Outcome], kills: u32) -> Value {
             json!({
                 "lock": of.kind.name(),
                 "transactions": of.transactions,
-                "told": of.repairs.told,
+                "notified": of.repairs.told,
                 "rolled_back": of.repairs.rolled_back,
             })
         })

@@ -118,8 +118,8 @@ fn text(report: &FsckReport) -> String {
     for problem in &report.problems {
         let _ = writeln!(text, "problem: {problem}");
     }
-    for what in &report.not_looked_at {
-        let _ = writeln!(text, "not looked at: {what}");
+    for what in &report.unchecked {
+        let _ = writeln!(text, "not checked: {what}");
     }
     if report.other_processes > 0 {
         let _ = writeln!(

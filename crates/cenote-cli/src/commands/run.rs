@@ -146,7 +146,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     // Hosts that died and have their workers yet.
     let mut kept = Vec::new();
     while !supervisor.is_over() {
-        for seen in pod_hosts.iter_mut().flat_map(PodHosts::look) {
+        for seen in pod_hosts.iter_mut().flat_map(PodHosts::poll) {
             log_host(&seen);
             match seen {
                 Seen::Died { node, .. } if supervisor.lose_host(node) => {}

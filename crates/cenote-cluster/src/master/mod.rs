@@ -22,8 +22,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use cenote_replica::memory::heap::Eras;
 use cenote_replica::verbs::{Address, Completion, Request, Verb, Verbs};
+use cenote_replica::view::Eras;
 use cenote_replica::view::NodeId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

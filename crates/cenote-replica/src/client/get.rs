@@ -4,8 +4,7 @@ use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
 use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
-use crate::slot::value::UNIT;
-use crate::verbs::{Address, Completion, Request, Verbs};
+use crate::verbs::{Address, Completion, GRANULE, Request, Verbs};
 use crate::view::{Control, View};
 
 /// An object of the index that has a key.
@@ -138,7 +137,7 @@ impl<N: Verbs + Control> Client<N> {
         }
         let mut batch = Vec::with_capacity(alike.len());
         for (_, at, len) in &alike {
-            batch.push(read(view, *at, len.unwrap_or(UNIT))?);
+            batch.push(read(view, *at, len.unwrap_or(GRANULE))?);
         }
         let completions = self.net.post(batch.clone()).await;
         for (place, (seen, at, len)) in alike.iter().enumerate() {

@@ -9,8 +9,8 @@ use crate::index::candidates::{Segment, image};
 use crate::index::layout::{DEPTH_MAX, Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
 use crate::object::{Identity, Record};
 use crate::slot::snapshot::{Verdict, await_end, swap_backups, swap_primary};
-use crate::slot::value::{Content, Slot, UNIT};
-use crate::verbs::{Address, Verbs};
+use crate::slot::value::{Content, Slot};
+use crate::verbs::{Address, GRANULE, Verbs};
 use crate::view::{Control, View};
 
 /// Requests of a batch that reads many objects.
@@ -111,7 +111,7 @@ impl<N: Verbs + Control> Client<N> {
         let mut objects = Vec::new();
         for slot in slots {
             if let Content::Object { at, .. } = slot.content() {
-                objects.push((*slot, read(view, at, UNIT)?));
+                objects.push((*slot, read(view, at, GRANULE)?));
             }
         }
         let mut content = Vec::with_capacity(objects.len());

@@ -8,8 +8,8 @@ use super::{Client, LOOKS, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Segment, requests};
 use crate::object::Record;
 use crate::slot::snapshot::{Interrupted, Verdict, Word, swap_primary};
-use crate::slot::value::{Content, Slot, UNIT};
-use crate::verbs::{Address, Completion, Request, Verb, Verbs};
+use crate::slot::value::{Content, Slot};
+use crate::verbs::{Address, Completion, GRANULE, Request, Verb, Verbs};
 use crate::view::{Control, View};
 
 use super::change::Pending;
@@ -75,13 +75,13 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Whether a slot has, or is to have, an object with the key of a change.
     async fn has_key(&self, view: &View, slot: Slot, pending: &Pending<'_>) -> Step<bool> {
-        let Content::Object { at, fingerprint, len } = slot.settled().content() else {
+        let Content::Object { at, fingerprint, len } = slot.confirmed().content() else {
             return Ok(false);
         };
         if fingerprint != pending.hash.fingerprint {
             return Ok(false);
         }
-        let request = read(view, at, len.unwrap_or(UNIT))?;
+        let request = read(view, at, len.unwrap_or(GRANULE))?;
         let completions = self.net.post(vec![request.clone()]).await;
         let bytes = bytes_read(&request, completions.first())?;
         let long;

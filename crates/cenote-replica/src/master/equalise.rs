@@ -14,8 +14,8 @@ use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT, SUCCESSOR_AT};
 use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
 use crate::slot::snapshot::Interrupted;
-use crate::slot::value::{Content, Slot, UNIT};
-use crate::verbs::{Address, Completion, Request, Verb, Verbs};
+use crate::slot::value::{Content, Slot};
+use crate::verbs::{Address, Completion, GRANULE, Request, Verb, Verbs};
 use crate::view::View;
 
 /// What was found and done.
@@ -168,7 +168,7 @@ impl<V: Verbs> Equalise<'_, V> {
 
     /// The bytes of an object.
     async fn object(&self, at: Address, len: Option<u32>) -> Step<Option<Vec<u8>>> {
-        let request = read(self.view, at, len.unwrap_or(UNIT))?;
+        let request = read(self.view, at, len.unwrap_or(GRANULE))?;
         let completions = self.verbs.post(vec![request.clone()]).await;
         let bytes = bytes_read(&request, completions.first())?;
         let len = match len {

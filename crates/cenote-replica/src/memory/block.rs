@@ -6,8 +6,7 @@
 //! | from 64 | a byte for each object: 1 once it was freed by somebody, until the block's owner has seen it |
 //! | from there, at a multiple of 64 | the objects |
 
-use crate::slot::value::UNIT;
-use crate::verbs::Address;
+use crate::verbs::{Address, GRANULE};
 
 /// Bytes before the map of freed objects.
 pub const HEADER: u32 = 64;
@@ -28,13 +27,13 @@ pub struct Cut {
 impl Cut {
     /// A block of so many bytes, cut into objects of a size. `None` if it would have none.
     pub fn new(at: Address, block: u32, size: u32) -> Option<Self> {
-        let room = block.checked_sub(HEADER + UNIT)?;
+        let room = block.checked_sub(HEADER + GRANULE)?;
         let count = room / (size + 1);
-        (count > 0 && size > 0 && size.is_multiple_of(UNIT)).then_some(Self { at, size, count })
+        (count > 0 && size > 0 && size.is_multiple_of(GRANULE)).then_some(Self { at, size, count })
     }
 
     fn objects_at(&self) -> u32 {
-        (HEADER + self.count).next_multiple_of(UNIT)
+        (HEADER + self.count).next_multiple_of(GRANULE)
     }
 
     /// Where the bytes are that say what was freed.
@@ -62,10 +61,10 @@ impl Cut {
 
 /// The size that an object of so many bytes gets: a multiple of 64, with at most a quarter of it left over.
 pub fn size_of(bytes: u32) -> u32 {
-    let units = bytes.div_ceil(UNIT).max(1);
+    let granules = bytes.div_ceil(GRANULE).max(1);
     // Four sizes from each power of two to the next.
-    let step = (units.next_power_of_two() / 8).max(1);
-    units.next_multiple_of(step) * UNIT
+    let step = (granules.next_power_of_two() / 8).max(1);
+    granules.next_multiple_of(step) * GRANULE
 }
 
 #[cfg(test)]

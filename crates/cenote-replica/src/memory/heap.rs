@@ -5,15 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::block::{Cut, size_of};
 use crate::object::Identity;
 use crate::verbs::Address;
-
-/// The eras of a map: what was retired in one is free once the least of all clients' is two beyond it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Eras {
-    /// The present one.
-    pub now: u64,
-    /// The least in which an operation of any client began that has not ended.
-    pub least: u64,
-}
+use crate::view::Eras;
 
 /// An object that is no longer in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,9 +134,10 @@ impl Heap {
 
 #[cfg(test)]
 mod tests {
-    use super::{Eras, Heap};
+    use super::Heap;
     use crate::object::Identity;
     use crate::verbs::Address;
+    use crate::view::Eras;
 
     #[test]
     fn objects_are_given_once() {

@@ -2,7 +2,7 @@
 
 use super::outcome::{OUTCOME_AT, OUTCOME_BYTES};
 use crate::index::layout::Hash;
-use crate::slot::value::UNIT;
+use crate::verbs::GRANULE;
 
 /// Bytes before the key.
 const HEADER: usize = 64;
@@ -81,7 +81,7 @@ pub struct Record<'a> {
 /// Bytes of an object; `None` if key or value are too long.
 pub fn bytes_of(key: usize, value: usize) -> Option<u32> {
     let fits = key <= KEY_MAX && value <= VALUE_MAX;
-    fits.then(|| ((HEADER + key + value) as u32).next_multiple_of(UNIT))
+    fits.then(|| ((HEADER + key + value) as u32).next_multiple_of(GRANULE))
 }
 
 impl<'a> Record<'a> {

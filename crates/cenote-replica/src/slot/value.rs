@@ -2,9 +2,9 @@
 //!
 //! | bits | of an object's slot | of a vacant slot |
 //! |---|---|---|
-//! | 0 to 39 | address, in units of 64 bytes | nonce |
+//! | 0 to 39 | address, in granules of 64 bytes | nonce |
 //! | 40 to 47 | fingerprint of the key | nonce |
-//! | 48 to 57 | length, in units of 64 bytes; 1023: longer | nonce |
+//! | 48 to 57 | length, in granules of 64 bytes; 1023: longer | nonce |
 //! | 58 to 60 | 0 | 0 |
 //! | 61 | tentative | 0 |
 //! | 62 | sealed | sealed |
@@ -13,7 +13,7 @@
 //! Zero is vacant as well: a slot that nothing was ever in. A tentative object does not count yet: its key may be in another slot. Only words without
 //! backups are ever tentative.
 
-use crate::verbs::Address;
+use crate::verbs::{Address, GRANULE};
 
 const LEN_AT: u32 = 48;
 const FINGERPRINT_AT: u32 = 40;
@@ -23,8 +23,6 @@ const NONCE_MASK: u64 = (1 << 58) - 1;
 const TENTATIVE: u64 = 1 << 61;
 const SEALED: u64 = 1 << 62;
 const VACANT: u64 = 1 << 63;
-/// Bytes that objects are aligned to, and in which their lengths are told.
-pub const UNIT: u32 = 64;
 
 /// A word of the index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,9 +54,9 @@ impl Slot {
 
     /// The slot of an object of so many bytes. The address is a multiple of 64.
     pub fn object(at: Address, fingerprint: u8, bytes: u32) -> Self {
-        let len = u64::from(bytes.div_ceil(UNIT)).min(LEN_MAX);
-        let units = at.bits() / u64::from(UNIT);
-        Slot(units | u64::from(fingerprint) << FINGERPRINT_AT | len << LEN_AT)
+        let len = u64::from(bytes.div_ceil(GRANULE)).min(LEN_MAX);
+        let granules = at.bits() / u64::from(GRANULE);
+        Slot(granules | u64::from(fingerprint) << FINGERPRINT_AT | len << LEN_AT)
     }
 
     /// A vacant slot with a nonce below 2^58.
@@ -86,7 +84,7 @@ impl Slot {
 
     /// The object that a tentative slot is to have; any other slot as it is.
     #[must_use]
-    pub fn settled(self) -> Self {
+    pub fn confirmed(self) -> Self {
         Slot(self.0 & !TENTATIVE)
     }
 
@@ -116,12 +114,12 @@ impl Slot {
             };
         }
         let len = word >> LEN_AT & LEN_MAX;
-        let at = Address::from_bits((word & ADDRESS_MASK) * u64::from(UNIT));
+        let at = Address::from_bits((word & ADDRESS_MASK) * u64::from(GRANULE));
         match at {
             Some(at) if word & !NONCE_MASK == 0 && len != 0 => Content::Object {
                 at,
                 fingerprint: (word >> FINGERPRINT_AT) as u8,
-                len: (len < LEN_MAX).then_some(len as u32 * UNIT),
+                len: (len < LEN_MAX).then_some(len as u32 * GRANULE),
             },
             _ => Content::Damaged,
         }
@@ -154,7 +152,7 @@ mod tests {
             assert!(slot.sealed().is_sealed() && !slot.is_sealed());
             assert_eq!(slot.sealed().unsealed(), slot);
             assert_eq!(slot.tentative().content(), Content::Tentative);
-            assert_eq!(slot.tentative().settled(), slot);
+            assert_eq!(slot.tentative().confirmed(), slot);
         }
     }
 

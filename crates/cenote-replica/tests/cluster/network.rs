@@ -8,8 +8,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use cenote_replica::memory::heap::Eras;
 use cenote_replica::verbs::{Address, Completion, Request, Verb, Verbs};
+use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Control, Key, NodeId, SessionEnded, View};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

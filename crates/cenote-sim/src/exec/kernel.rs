@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cenote::memory::{Kernel, Memory, Registration};
+use cenote::memory::{DeathSlot, Kernel, Memory, Registration};
 
 use super::backend::SimMemory;
 use super::futex;
@@ -39,7 +39,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
 /// Threads die at once here, and all see it at once.
 impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
-    fn register(&self, death_slot: u64, generation: u32) -> Registration {
+    unsafe fn register(&self, death_slot: DeathSlot, generation: u32) -> Registration {
+        let death_slot = death_slot.offset();
         self.of_death_slot(death_slot, |world| {
             let thread = world.current;
             world.death_slots.insert(death_slot, (generation, thread));
@@ -53,7 +54,8 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         Registration::default()
     }
 
-    fn unregister(&self, death_slot: u64, _: Registration) {
+    unsafe fn unregister(&self, death_slot: DeathSlot, _: Registration) {
+        let death_slot = death_slot.offset();
         self.of_death_slot(death_slot, |world| {
             world.death_slots.remove(&death_slot);
             world.wake_one_by(death_slot);
@@ -62,7 +64,8 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         });
     }
 
-    fn has_died(&self, death_slot: u64, generation: u32) -> bool {
+    fn has_died(&self, death_slot: DeathSlot, generation: u32) -> bool {
+        let death_slot = death_slot.offset();
         self.of_death_slot(death_slot, |world| {
             let found = world.death_slots.get(&death_slot).copied();
             // A host sees the death slots of its threads through its cache. Those of others are another kernel's.
@@ -80,20 +83,22 @@ impl<const COHERENT: bool> Kernel for SimMemory<COHERENT> {
         })
     }
 
-    fn is_shown(&self, death_slot: u64, generation: u32) -> bool {
+    fn is_shown(&self, death_slot: DeathSlot, generation: u32) -> bool {
+        let death_slot = death_slot.offset();
         self.of_death_slot(death_slot, |world| {
             let found = world.death_slots.get(&death_slot);
             found.is_some_and(|(registered, _)| *registered == generation)
         })
     }
 
-    fn wait(&self, death_slots: &[u64], event_counts: &[(u64, u32)], time: Duration) {
+    fn wait(&self, death_slots: &[DeathSlot], event_counts: &[(u64, u32)], time: Duration) {
         if self.world().clock.is_some() && time < futex::TO_BE_WOKEN {
             self.rest(time);
             return;
         }
+        let death_slots: Vec<u64> = death_slots.iter().map(|slot| slot.offset()).collect();
         let at = event_counts.first().map_or(0, |&(event_count, _)| event_count);
-        if !self.of_death_slot(at, |world| world.falls_asleep(death_slots, event_counts)) {
+        if !self.of_death_slot(at, |world| world.falls_asleep(&death_slots, event_counts)) {
             return;
         }
         for _ in 0..futex::waits(time) {

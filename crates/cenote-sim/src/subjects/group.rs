@@ -148,7 +148,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             (2, sits) => {
                 // As `Membership::next` waits.
                 let event_counts = [Watch::prepare_wait(&worker), group.prepare_wait(&worker)];
-                watch.look(&worker, true);
+                watch.poll(&worker, true);
                 handle = sits;
                 let events = match &mut handle {
                     Some((sits, is_new)) => read(&worker, &group, sits, *is_new, 1, shared)?,

@@ -465,7 +465,7 @@ fn monitor<const C: bool>(
             }
             !is_told.get()
         };
-        monitor.look(&worker, &mut *fence, how, &may_lead, &mut |event| {
+        monitor.poll(&worker, &mut *fence, how, &may_lead, &mut |event| {
             if let Event::Suspected { host, generation } = event {
                 witness.check(&before, host, generation, log);
                 if is_told.get() {

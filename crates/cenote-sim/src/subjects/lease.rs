@@ -226,7 +226,7 @@ fn failover<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Re
         random: random(pods.load.seed, 1 << 18 | context.thread()),
     };
     while !pods.is_over() && !here.leaves.get() {
-        failover.look(Poll::Punctual, &mut election, &mut fencer, &mut |_| ())?;
+        failover.poll(Poll::Punctual, &mut election, &mut fencer, &mut |_| ())?;
         context.wait();
     }
     here.is_quiet.set(true);

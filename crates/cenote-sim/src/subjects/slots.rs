@@ -1,7 +1,7 @@
 //! What must hold of workers' slots when no thread runs.
 
 use cenote::pod::Worker;
-use cenote::pod::format::slots::{SLOTS, Slot, Stand, Turn};
+use cenote::pod::format::slots::{SLOTS, Slot, SlotState, Turn};
 
 use super::Log;
 use crate::exec::SimMemory;
@@ -11,8 +11,8 @@ pub fn all_at_rest<const C: bool>(worker: &Worker<SimMemory<C>>, log: &Log) {
     for place in 0..worker.pod().workers_high() {
         for n in 0..SLOTS {
             let slot = Slot::new(worker.geometry(), place, n);
-            let stand = Turn(slot.turn().load(worker.mem())).stand();
-            if stand != Stand::Rest {
+            let stand = Turn(slot.turn().load(worker.mem())).state();
+            if stand != SlotState::Rest {
                 log.fault(format!("slot {n} of worker {place} is {stand:?} for ever"));
             }
         }

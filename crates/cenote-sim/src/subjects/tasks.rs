@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cenote::memory::Memory;
 use cenote::pod::format::geometry::{FRAME, Parameters};
-use cenote::pod::tasks::{Committed, Next, Plan, TaskList};
+use cenote::pod::tasks::{Committed, Next, Plan, TaskList, TaskPosition};
 use cenote::pod::{Pod, Worker};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -129,7 +129,7 @@ fn do_task<const C: bool>(
     size: u64,
 ) -> cenote::Result<()> {
     let log = &shared.log;
-    let Some((phase, n)) = list.place(task) else {
+    let Some(TaskPosition { phase, number: n }) = list.position(task) else {
         log.fault(format!("task {task} is in no phase"));
         return Ok(());
     };

@@ -73,7 +73,9 @@ fn lie(draws: &mut Draws, world: &World) -> NodeSays {
             version: small(draws) as u16,
         },
         4 => NodeSays::GaveUp { ticket: small(draws) },
-        5 => NodeSays::Alive { beat: small(draws) },
+        5 => NodeSays::Alive {
+            heartbeat: small(draws),
+        },
         6 => NodeSays::Open(Box::new(Open {
             serial: small(draws),
             name: "x".repeat(draws.below(200) as usize),
@@ -176,7 +178,9 @@ fn nonsense(draws: &mut Draws) -> DirectorySays {
             serial: small(draws),
             why: Refusal::Full,
         },
-        9 => DirectorySays::Heard { beat: small(draws) },
+        9 => DirectorySays::Heard {
+            heartbeat: small(draws),
+        },
         _ => DirectorySays::Ended,
     }
 }

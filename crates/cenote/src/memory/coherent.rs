@@ -174,7 +174,8 @@ unsafe impl Memory for Coherent {
     }
 }
 
-impl Mapped for Coherent {
+// SAFETY: the mapping is kept as it was given, and used by nothing else.
+unsafe impl Mapped for Coherent {
     fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
         Ok(Self {
             view: mapping.view(),

@@ -260,7 +260,8 @@ unsafe impl<M: Memory> Memory for Counting<M> {
     }
 }
 
-impl<M: Mapped> Mapped for Counting<M> {
+// SAFETY: the mapping is kept as it was given, and used by nothing else.
+unsafe impl<M: Mapped> Mapped for Counting<M> {
     fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
         M::over(mapping).map(Self)
     }

@@ -19,7 +19,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::kernel::{Kernel, Registration, SLEEPS_BY_MAX};
+use super::kernel::{DeathSlot, Kernel, Registration, SLEEPS_BY_MAX};
 use super::kill::mapped_at_address;
 use super::mapping::View;
 use super::robust_mutex::{PrivateSlot, RobustMutex};
@@ -91,7 +91,8 @@ impl View {
 }
 
 impl Kernel for View {
-    fn register(&self, death_slot: u64, generation: u32) -> Registration {
+    unsafe fn register(&self, death_slot: DeathSlot, generation: u32) -> Registration {
+        let death_slot = death_slot.offset();
         self.registered(death_slot).store(0, Ordering::Release);
         self.word(death_slot).store(0, Ordering::Release);
         let registered = RobustMutex::lock(self, death_slot, self.aligned(death_slot, PAGE), generation);
@@ -102,7 +103,8 @@ impl Kernel for View {
         Registration(registered)
     }
 
-    fn unregister(&self, death_slot: u64, registration: Registration) {
+    unsafe fn unregister(&self, death_slot: DeathSlot, registration: Registration) {
+        let death_slot = death_slot.offset();
         let Some(registered) = registration.0 else { return };
         if let RobustMutex::Window(_) = registered {
             self.registered(death_slot).store(0, Ordering::Release);
@@ -114,19 +116,19 @@ impl Kernel for View {
         registered.unlock();
     }
 
-    fn has_died(&self, death_slot: u64, generation: u32) -> bool {
+    fn has_died(&self, death_slot: DeathSlot, generation: u32) -> bool {
         // The generation first; see the header.
         match self.is_shown(death_slot, generation) {
-            true => self.futex(death_slot).load(Ordering::Acquire) & OWNER_DIED != 0,
-            false => PrivateSlot::shows_death(self, death_slot, generation),
+            true => self.futex(death_slot.offset()).load(Ordering::Acquire) & OWNER_DIED != 0,
+            false => PrivateSlot::shows_death(self, death_slot.offset(), generation),
         }
     }
 
-    fn is_shown(&self, death_slot: u64, generation: u32) -> bool {
-        self.registered(death_slot).load(Ordering::Acquire) == REGISTERED | u64::from(generation)
+    fn is_shown(&self, death_slot: DeathSlot, generation: u32) -> bool {
+        self.registered(death_slot.offset()).load(Ordering::Acquire) == REGISTERED | u64::from(generation)
     }
 
-    fn wait(&self, death_slots: &[u64], event_counts: &[(u64, u32)], time: Duration) {
+    fn wait(&self, death_slots: &[DeathSlot], event_counts: &[(u64, u32)], time: Duration) {
         let mut waiters: Vec<Waiter> =
             Vec::with_capacity((death_slots.len() + event_counts.len()).min(SLEEPS_BY_MAX));
         let event_counts = event_counts.iter().map(|&(at, seen)| self.waiter(at, seen));
@@ -135,7 +137,7 @@ impl Kernel for View {
             if waiters.len() == SLEEPS_BY_MAX {
                 break;
             }
-            match self.wait_by(death_slot) {
+            match self.wait_by(death_slot.offset()) {
                 Ok(waiter) => waiters.extend(waiter),
                 Err(()) => return,
             }

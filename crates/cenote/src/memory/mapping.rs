@@ -293,7 +293,7 @@ impl Mapping {
     }
 
     /// Gives a range of the file back to its file system; the file stays as long as it is.
-    pub fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+    pub(super) fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
         const UNSUPPORTED: MapError =
             MapError::Unsupported("giving bytes of a pool back on its file system (tmpfs, ext4 and xfs do)");
         if self.device.is_some() {

@@ -72,7 +72,7 @@ pub use delegated::Delegated;
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{CloseOnFork, ForkWatch, forked, on_fork_close, watch_fork};
-pub use kernel::{Kernel, Registration, SLEEPS_BY_MAX};
+pub use kernel::{DeathSlot, Kernel, Registration, SLEEPS_BY_MAX};
 pub(crate) use kill::Sigkill;
 pub use kill::{FileId, Killer, ProcessName};
 pub use liveness::Liveness;
@@ -548,7 +548,12 @@ pub unsafe fn swap_by_exchanges<M: Memory>(mem: &M, at: u64, value: u64) -> u64 
 }
 
 /// A backend over a mapping of a file, or of memory of this process alone.
-pub trait Mapped: Memory {
+///
+/// # Safety
+///
+/// `mapping` is the mapping that was taken over, and nothing else writes to its bytes in another way than [`Memory`] says: the pool is opened, created and
+/// closed through it.
+pub unsafe trait Mapped: Memory {
     /// Takes over a mapping.
     fn over(mapping: std::sync::Arc<Mapping>) -> Result<Self, MapError>;
 

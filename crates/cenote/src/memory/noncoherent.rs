@@ -231,7 +231,8 @@ unsafe impl<X: Exchange> Memory for Noncoherent<X> {
     }
 }
 
-impl<X: Exchange> Mapped for Noncoherent<X> {
+// SAFETY: the mapping is kept as it was given, and used by nothing else.
+unsafe impl<X: Exchange> Mapped for Noncoherent<X> {
     fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
         Ok(Self {
             view: mapping.view(),

@@ -279,11 +279,13 @@ fn lock(mutex: *mut libc::pthread_mutex_t) -> bool {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use super::super::kernel::Kernel;
+    use super::super::kernel::{DeathSlot, Kernel};
     use super::super::mapping::Mapping;
     use super::*;
 
     const DEATH_SLOT: u64 = PAGE as u64 - 8;
+    // SAFETY: the test has the mapping for itself.
+    const SLOT: DeathSlot = unsafe { DeathSlot::at(DEATH_SLOT) };
 
     fn eventually(what: &str, is_so: impl Fn() -> bool) {
         let begun = std::time::Instant::now();
@@ -313,21 +315,24 @@ mod tests {
         let (die, dies) = channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let registration = view.register(DEATH_SLOT, 5);
+                // SAFETY: nobody else uses the death slot.
+                let registration = unsafe { view.register(SLOT, 5) };
                 registered.send(registration.0.is_some()).unwrap();
                 let _ = dies.recv();
             });
             assert!(lain.recv().unwrap());
-            assert!(!view.has_died(DEATH_SLOT, 5));
-            assert_eq!(view.is_shown(DEATH_SLOT, 5), is_shown);
+            assert!(!view.has_died(SLOT, 5));
+            assert_eq!(view.is_shown(SLOT, 5), is_shown);
             die.send(()).unwrap();
-            eventually("its death", || view.has_died(DEATH_SLOT, 5));
-            assert!(!view.has_died(DEATH_SLOT, 4) && !view.has_died(DEATH_SLOT, 6));
+            eventually("its death", || view.has_died(SLOT, 5));
+            assert!(!view.has_died(SLOT, 4) && !view.has_died(SLOT, 6));
         });
-        let registration = view.register(DEATH_SLOT, 6);
-        assert!(!view.has_died(DEATH_SLOT, 5) && !view.has_died(DEATH_SLOT, 6));
-        view.unregister(DEATH_SLOT, registration);
-        assert!(!view.is_shown(DEATH_SLOT, 6) && !view.has_died(DEATH_SLOT, 6));
+        // SAFETY: nobody else uses the death slot.
+        let registration = unsafe { view.register(SLOT, 6) };
+        assert!(!view.has_died(SLOT, 5) && !view.has_died(SLOT, 6));
+        // SAFETY: registered above, by this thread.
+        unsafe { view.unregister(SLOT, registration) };
+        assert!(!view.is_shown(SLOT, 6) && !view.has_died(SLOT, 6));
     }
 
     /// The kernel maps no private page twice.
@@ -358,7 +363,8 @@ mod tests {
     fn nothing_but_a_number_and_a_generation_is_in_the_pool() {
         let (_folder, mapping) = of_file();
         let view = mapping.view();
-        let registration = view.register(DEATH_SLOT, 7);
+        // SAFETY: nobody else uses the death slot.
+        let registration = unsafe { view.register(SLOT, 7) };
         assert!(matches!(registration.0, Some(RobustMutex::Window(_))));
         // SAFETY: takes nothing and gives the id of the calling thread.
         let id = unsafe { libc::gettid() } as u64;
@@ -371,7 +377,8 @@ mod tests {
             };
             assert_eq!(view.word(at).load(Ordering::Relaxed), expected, "{at:#x}");
         }
-        view.unregister(DEATH_SLOT, registration);
+        // SAFETY: registered above, by this thread.
+        unsafe { view.unregister(SLOT, registration) };
         assert_eq!(view.word(DEATH_SLOT).load(Ordering::Relaxed), 0);
     }
 
@@ -386,18 +393,22 @@ mod tests {
             0x4141_4141_4141_4141,
             u64::from(libc::FUTEX_OWNER_DIED),
         ] {
-            let registration = view.register(DEATH_SLOT, 8);
+            // SAFETY: nobody else uses the death slot.
+            let registration = unsafe { view.register(SLOT, 8) };
             for at in (0..2 * PAGE as u64).step_by(8) {
                 view.word(at).store(word, Ordering::Relaxed);
             }
-            view.unregister(DEATH_SLOT, registration);
+            // SAFETY: registered above, by this thread.
+            unsafe { view.unregister(SLOT, registration) };
             // A mutex of the user's joins the list and leaves it; another death slot too.
             let own = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
             assert!(lock(own.get()));
-            let second = view.register(DEATH_SLOT, 9);
+            // SAFETY: nobody else uses the death slot.
+            let second = unsafe { view.register(SLOT, 9) };
             // SAFETY: locked above, by this thread.
             assert_eq!(unsafe { libc::pthread_mutex_unlock(own.get()) }, 0);
-            view.unregister(DEATH_SLOT, second);
+            // SAFETY: registered above, by this thread.
+            unsafe { view.unregister(SLOT, second) };
         }
     }
 
@@ -415,8 +426,10 @@ mod tests {
                 }
             });
             for generation in 0..2000 {
-                let registration = view.register(DEATH_SLOT, generation);
-                view.unregister(DEATH_SLOT, registration);
+                // SAFETY: nobody else uses the death slot.
+                let registration = unsafe { view.register(SLOT, generation) };
+                // SAFETY: registered above, by this thread.
+                unsafe { view.unregister(SLOT, registration) };
             }
             is_over.store(true, Ordering::Relaxed);
         });

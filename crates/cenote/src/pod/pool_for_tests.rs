@@ -18,7 +18,7 @@ use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::{ALONE, Geometry, Parameters};
 use crate::pod::format::record::{State, WorkerRecord};
 use crate::pod::format::superblock::{Kind, Superblock};
-use crate::pod::instance::hooks::Hooks;
+use crate::pod::instance::hooks::{Hooks, Progress};
 use crate::pod::instance::limits::Limits;
 use crate::pod::instance::process::Identity;
 use crate::pod::reclaim::retire;
@@ -183,7 +183,7 @@ pub(in crate::pod) fn hooks<M: Memory>() -> Hooks<M> {
             actor.record.root().set(worker.mem(), 0);
             Ok(())
         },
-        drain_extent: |_, _, _, _| Ok(true),
+        drain_extent: |_, _, _, _| Ok(Progress::Complete),
         extent_lines: |_, _, _| Ok(()),
         recover_held: |_, _| Ok(()),
         inner: crate::pod::inner_hooks(),

@@ -79,8 +79,8 @@ pub struct FsckReport {
     pub is_uncertain: bool,
     /// What is wrong.
     pub problems: Vec<String>,
-    /// What could not be looked at, and why: nothing is known of it.
-    pub not_looked_at: Vec<String>,
+    /// What could not be checked, and why: nothing is known of it.
+    pub unchecked: Vec<String>,
     /// Whether a reader without a place in the pool made this: then nobody was recovered and nothing freed first.
     pub snapshot: bool,
     /// Of a snapshot: dead processes that are not recovered. What they had begun may look like damage.
@@ -234,7 +234,7 @@ impl<M: Memory> Audit<'_, M> {
             KIND_TASKS => TaskList::at(worker.clone(), offset).and_then(|list| self.walk_tasks(&list, name)),
             KIND_GROUP => {
                 self.mark(offset, Mark::Reachable);
-                group::audit(worker, offset).map(|audited| self.not_looked_at(audited, &name))
+                group::audit(worker, offset).map(|audited| self.unchecked(audited, &name))
             }
             // It has an extent of its own, unlike the header of anything else.
             KIND_BASELINE => match locate(worker, offset) {
@@ -275,8 +275,8 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Takes down that a group could not be looked at.
-    fn not_looked_at(&mut self, audited: Audited, name: &str) {
+    /// Takes down that a group could not be checked.
+    fn unchecked(&mut self, audited: Audited, name: &str) {
         let why = match audited {
             Audited::Sound => return,
             Audited::Changing => "others change it all the time".to_owned(),
@@ -285,9 +285,7 @@ impl<M: Memory> Audit<'_, M> {
                 None => "who had its lock died, and nobody has recovered that one".to_owned(),
             },
         };
-        self.report
-            .not_looked_at
-            .push(format!("the group {name:?}: {why}"));
+        self.report.unchecked.push(format!("the group {name:?}: {why}"));
     }
 
     fn walk_map(&mut self, map: &HashMap<M>, name: String) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::pod::{Worker, names::rename};
 use crate::sync::array::Array;
 use crate::sync::directory::layout::Layout;
 use crate::sync::directory::transition;
-use crate::sync::inspect::look;
+use crate::sync::inspect::inspect;
 use crate::sync::object::Object;
 
 /// Checks the locks that entries refer to, and calls `mark` for each. Returns what is wrong with them, or with those that have names.
@@ -18,8 +18,8 @@ pub(super) fn walk<M: Memory>(worker: &Worker<M>, mut mark: impl FnMut(u64)) -> 
     let had = rename::objects(worker);
     for offset in had.iter().copied() {
         mark(offset);
-        let looked = Object::at(worker, offset).and_then(|object| look(worker, object));
-        problems.extend(looked.err());
+        let inspected = Object::at(worker, offset).and_then(|object| inspect(worker, object));
+        problems.extend(inspected.err());
     }
     let strays = named.iter().filter(|offset| !had.contains(offset));
     problems.extend(strays.map(|offset| Error::corrupt("a named lock that no entry has", *offset)));
@@ -45,7 +45,7 @@ pub(super) fn walk_directory<M: Memory>(
     layout.check_fits(worker)?;
     match M::COHERENT {
         true => Object::at(worker, layout.inner())
-            .and_then(|object| look(worker, object))
+            .and_then(|object| inspect(worker, object))
             .map(drop),
         false => transition::read(worker, layout).map(drop),
     }

@@ -247,7 +247,7 @@ fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_
             if is_due {
                 looked = Instant::now();
             }
-            watch.look(worker, is_due);
+            watch.poll(worker, is_due);
             longest = longest.min(watch.timeout());
         }
         if background_work.trims_after.load() != 0 {

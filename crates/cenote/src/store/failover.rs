@@ -79,7 +79,7 @@ impl FailoverThread {
                 if how != Poll::Between {
                     last = Some(now);
                 }
-                let is_busy = match failover.look(how, &mut election, &mut fence, &mut tell) {
+                let is_busy = match failover.poll(how, &mut election, &mut fence, &mut tell) {
                     Ok(is_busy) => is_busy,
                     Err(error) => {
                         let why = error.to_string();

@@ -275,7 +275,7 @@ impl<M: Memory> Membership<M> {
                 self.looked = Some(Instant::now());
             }
             // What cannot be recovered is written down (`Pool::failures`).
-            self.watch.look(&self.worker, is_due);
+            self.watch.poll(&self.worker, is_due);
             if let Some(event) = self.try_next()? {
                 return Ok(Some(event));
             }

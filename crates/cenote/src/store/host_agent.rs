@@ -65,8 +65,7 @@ impl Default for MonitorOptions {
 }
 
 /// What a host's agent is beside that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(into = "Option<bool>")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MonitorRole {
     /// No monitor.
     None,
@@ -76,13 +75,13 @@ pub enum MonitorRole {
     Leads,
 }
 
-/// Whether it leads; `None` of an agent that is no monitor.
-impl From<MonitorRole> for Option<bool> {
-    fn from(role: MonitorRole) -> Self {
-        match role {
-            MonitorRole::None => None,
-            MonitorRole::Follows => Some(false),
-            MonitorRole::Leads => Some(true),
+/// As whether it leads; nothing, of an agent that is no monitor.
+impl serde::Serialize for MonitorRole {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            MonitorRole::None => serializer.serialize_none(),
+            MonitorRole::Follows => serializer.serialize_some(&false),
+            MonitorRole::Leads => serializer.serialize_some(&true),
         }
     }
 }
@@ -304,13 +303,13 @@ impl<M: Memory> HostAgent<M> {
         raise_priority();
         let mut monitor = Monitor::new(watch.missed, seconds_since_1970);
         // Whatever ended it: other monitors must not wait for a leader that has ended.
-        let watched = self.look_on(watch, &worker, &mut monitor, &mut *fence, [may_lead, stops], tell);
+        let watched = self.poll_hosts(watch, &worker, &mut monitor, &mut *fence, [may_lead, stops], tell);
         monitor.resign(&worker);
         watched
     }
 
     /// The loop of [`HostAgent::watch`].
-    fn look_on(
+    fn poll_hosts(
         &self,
         watch: &MonitorOptions,
         worker: &Worker<M>,
@@ -328,7 +327,7 @@ impl<M: Memory> HostAgent<M> {
             if how != Poll::Between {
                 last = Some(now);
             }
-            let is_fencing = monitor.look(worker, fence, how, may_lead, &mut |event| {
+            let is_fencing = monitor.poll(worker, fence, how, may_lead, &mut |event| {
                 if matches!(event, Event::Leads | Event::Moved { .. }) {
                     self.recover_soon();
                 }

@@ -134,7 +134,7 @@ impl<M: Mapped> Pool<M> {
     /// the file exists. On a device, which has its name already, it is an error if the device holds anything but zeroes at its beginning,
     /// unless `options.overwrite` allows that. A new pool has no host agents, so `options.host` must be 0.
     ///
-    /// Errors: [`Error::Place`](crate::Error::Place), [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted),
+    /// Errors: [`Error::CannotCreate`](crate::Error::CannotCreate), [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted),
     /// [`Error::Occupied`](crate::Error::Occupied), [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host),
     /// [`Error::LockFile`](crate::Error::LockFile), [`Error::Full`](crate::Error::Full), [`Error::TooMany`](crate::Error::TooMany), and of too many
     /// pools [`MapError::TooMany`](crate::report::MapError::TooMany).
@@ -166,7 +166,7 @@ impl<M: Mapped> Pool<M> {
         }
         let parameters = parameters::<M>(options, options.max.max(options.size).div_ceil(FRAME));
         let superblock = superblock(parameters)?;
-        let named = |source| Error::Place {
+        let named = |source| Error::CannotCreate {
             path: path.to_owned(),
             source,
         };

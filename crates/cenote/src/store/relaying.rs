@@ -55,7 +55,7 @@ impl Relaying {
                 drop(its_pod);
                 let _ = begun.send(Ok(()));
                 while theirs.ends.load() == 0 {
-                    theirs.relay().look_everywhere(&worker);
+                    theirs.relay().search_and_poll(&worker);
                     std::thread::park_timeout(HEARTBEAT);
                 }
             }
@@ -95,7 +95,7 @@ impl Relaying {
         self.threads.push(spawn("cenote-tell", pod, move || {
             while theirs.ends.load() == 0 {
                 let event_counts = theirs.relay().prepare_wait(&mem);
-                if theirs.relay().look(&mem) {
+                if theirs.relay().poll(&mem) {
                     for peer in &peers {
                         // An agent that is not there has no sleepers to wake.
                         let _ = sending.send_to(&message, peer);

@@ -25,7 +25,7 @@ use crate::pod::reclaim::backlog::{self, Amount, Backlog};
 use crate::pod::tasks::TaskList;
 use crate::sync::array::Array;
 use crate::sync::directory::inspect;
-use crate::sync::inspect::{Seen, look};
+use crate::sync::inspect::{Seen, inspect as inspect_lock};
 use crate::sync::object::Object;
 
 /// A pool's figures. Those of a pool in use may not fit together.
@@ -229,7 +229,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
     let mut damage = Damage::default();
     let processes = processes(worker, &mut damage);
     let attached = pod.attached_workers();
-    let backlog = backlog::look(worker)?;
+    let backlog = backlog::inspect(worker)?;
     let laggards = laggards(worker, &backlog);
     let Things {
         maps,
@@ -314,9 +314,9 @@ fn laggards<M: Memory>(worker: &Worker<M>, backlog: &Backlog) -> Vec<LaggardStat
         let process = state.process.min(geometry.parameters.processes - 1);
         ProcessRecord::new(geometry, process).pid().peek(mem)
     };
-    let laggards = backlog.holders.iter().map(|holder| LaggardStat {
-        worker: holder.index,
-        pid: pid(holder.state),
+    let laggards = backlog.laggards.iter().map(|laggard| LaggardStat {
+        worker: laggard.index,
+        pid: pid(laggard.state),
     });
     laggards.collect()
 }
@@ -366,7 +366,7 @@ impl Things {
             let (index, name) = (entry.index, entry.name);
             let looked = match name {
                 Ok(name) => things
-                    .look(worker, &name, entry.kind, entry.offset)
+                    .add(worker, &name, entry.kind, entry.offset)
                     .map_err(|error| (format!("{name:?}"), error)),
                 Err(error) => Err((format!("entry {index} of the directory"), error)),
             };
@@ -377,7 +377,7 @@ impl Things {
         things
     }
 
-    fn look<M: Memory>(&mut self, worker: &Rc<Worker<M>>, name: &str, kind: u64, at: u64) -> Result<()> {
+    fn add<M: Memory>(&mut self, worker: &Rc<Worker<M>>, name: &str, kind: u64, at: u64) -> Result<()> {
         let name = name.to_owned();
         let keys = match kind {
             KIND_HASH => HashMap::at(worker.clone(), at, Guidelines::SP)?.len(),
@@ -392,7 +392,7 @@ impl Things {
                 return Ok(());
             }
             KIND_LOCK => {
-                let seen = look(worker, Object::at(worker, at)?)?;
+                let seen = inspect_lock(worker, Object::at(worker, at)?)?;
                 self.locks.push(LockStat {
                     name,
                     index: None,
@@ -404,14 +404,14 @@ impl Things {
                 self.locks.push(LockStat {
                     name,
                     index: None,
-                    seen: inspect::look(worker, at)?,
+                    seen: inspect::inspect(worker, at)?,
                 });
                 return Ok(());
             }
             KIND_LOCKS => {
                 let array = Array::at(worker, at)?;
                 for index in array.named_by_slots(worker) {
-                    let seen = look(worker, array.lock(worker, index)?)?;
+                    let seen = inspect_lock(worker, array.lock(worker, index)?)?;
                     if seen.owner.is_some() || !seen.readers.is_empty() || !seen.waiting.is_empty() {
                         self.locks.push(LockStat {
                             name: name.clone(),

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::recovery::recover_dead;
-use crate::pod::format::slots::Stand;
+use crate::pod::format::slots::SlotState;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::{Worker, instance::event_count, names::rename};
 
@@ -105,12 +105,12 @@ impl<M: Memory> Condvar<M> {
     ) -> Result<Waited<Guard<'l, M, L>>> {
         let (handle, lock) = (&self.0, guard.lock());
         let slot = handle.claim()?;
-        let turn = handle.turn(slot).next(Stand::Waiting);
+        let turn = handle.turn(slot).next(SlotState::Waiting);
         handle.set_turn(slot, turn);
         let outcome = self.sleep(guard, timeout);
         let guard = lock.lock_again();
         // Only now: a waiter that dies before it has the lock again has not used its notification.
-        handle.set_turn(slot, turn.to(Stand::Rest));
+        handle.set_turn(slot, turn.to(SlotState::Rest));
         handle.release(slot);
         Ok(Waited {
             timed_out: outcome?,

@@ -30,7 +30,7 @@ use super::wait_queue::{Wait, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::format::slots::{Stand, Turn};
+use crate::pod::format::slots::{SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 
 /// How often the foremost waiter is woken in vain before it says *queue first*.
@@ -204,7 +204,7 @@ impl<M: Memory> Handle<M> {
     #[inline]
     pub(super) fn give_back(&self, slot: usize, word: u64) {
         let turn = self.turn(slot);
-        if turn.stand() == Stand::Queued {
+        if turn.state() == SlotState::Queued {
             return self.give_back_queued(slot, turn, word);
         }
         self.tell(self.word(), word, self.object.event_count());
@@ -223,7 +223,7 @@ impl<M: Memory> Handle<M> {
             crash_point(Point::QueueFirst);
         }
         self.tell(self.word(), word, self.object.event_count());
-        self.tell_turn(slot, turn.to(Stand::Rest));
+        self.tell_turn(slot, turn.to(SlotState::Rest));
         self.release(slot);
     }
 }

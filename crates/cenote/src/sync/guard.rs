@@ -102,7 +102,7 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told of a death, and
     /// leaves what the lock protects as it found it.
-    pub fn abandon(self) {
+    pub fn poison(self) {
         if !self.lock.handle().is_forked() {
             end(self.lock, self.slot, self.noted.get(), true);
         }

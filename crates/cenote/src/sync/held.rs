@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
@@ -303,8 +303,8 @@ impl<M: Memory> Handle<M> {
     }
 
     fn is_at_rest(&self, slot: usize) -> bool {
-        let stand = Turn(self.own(slot).turn().load(self.mem())).stand();
-        stand == Stand::Rest || mutant::is(Mutant::SlotTakenStanding)
+        let state = Turn(self.own(slot).turn().load(self.mem())).state();
+        state == SlotState::Rest || mutant::is(Mutant::SlotTakenStanding)
     }
 
     /// Names the lock in a slot that is not used.

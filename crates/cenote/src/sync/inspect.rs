@@ -8,7 +8,7 @@ use super::wait_queue::{DIRTY, former, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::lock::is_gone;
 
 /// The most walks along a queue that others change.
@@ -45,7 +45,7 @@ pub struct Seen {
 /// Reads the state of a lock.
 ///
 /// Cost: up to three loads for each slot of the pool's workers; for a queue lock some more for each waiter.
-pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
+pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     let mem = worker.mem();
     let holder = |identity: u64| -> Result<Holder> {
         Ok(Holder {
@@ -76,15 +76,15 @@ pub fn look<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     }
     for (place, n) in (0..worker.pod().workers_high()).flat_map(|place| (0..SLOTS).map(move |n| (place, n))) {
         let slot = Slot::new(worker.geometry(), place, n);
-        let stand = Turn(slot.turn().load(mem)).stand();
-        if stand == Stand::Rest || slot.lock().load(mem) != object.offset() {
+        let state = Turn(slot.turn().load(mem)).state();
+        if state == SlotState::Rest || slot.lock().load(mem) != object.offset() {
             continue;
         }
         let who = slot.owner().load(mem);
-        match stand {
-            Stand::Reading => seen.readers.push(holder(who)?),
-            Stand::Waiting => seen.waiting.push(holder(who)?),
-            Stand::Queued if Some(who) != owner => seen.waiting.push(holder(who)?),
+        match state {
+            SlotState::Reading => seen.readers.push(holder(who)?),
+            SlotState::Waiting => seen.waiting.push(holder(who)?),
+            SlotState::Queued if Some(who) != owner => seen.waiting.push(holder(who)?),
             _ => {}
         }
     }
@@ -128,7 +128,7 @@ fn walk_to_owner<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Res
         if turn.is_over(SlotRef(at).number()) {
             break;
         }
-        if turn.stand() == Stand::Queued {
+        if turn.state() == SlotState::Queued {
             owner = Some(slot.owner().load(mem));
         }
         at = slot.before().load(mem);

@@ -116,7 +116,7 @@ impl<M: Memory> Handle<M> {
     pub(super) fn take_unqueued(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let word = self.word();
         // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock
-        if !waiting.has_looked()
+        if !waiting.has_checked()
             && word
                 .compare_exchange_acquire(self.mem(), self.free, self.mine())
                 .is_ok()

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Stand};
+use crate::pod::format::slots::{SLOTS, SlotState};
 use crate::pod::instance::crash::{Point, crash_point};
 
 /// A queue lock, as one thread has it open.
@@ -189,7 +189,7 @@ impl<M: Memory> Release<M> for QueueLock<M> {
             return self.poison(slot);
         }
         let handle = &self.0;
-        handle.tell_turn(slot, handle.turn(slot).to(Stand::Rest));
+        handle.tell_turn(slot, handle.turn(slot).to(SlotState::Rest));
         handle.release(slot);
     }
 
@@ -217,8 +217,12 @@ impl<M: Memory> QueueLock<M> {
             .word()
             .compare_exchange(handle.mem(), place.0, dirty(handle.mine()))
             .is_ok();
-        let stand = if is_last { Stand::Rest } else { Stand::Abandoned };
-        handle.tell_turn(slot, turn.to(stand));
+        let state = if is_last {
+            SlotState::Rest
+        } else {
+            SlotState::Poisoned
+        };
+        handle.tell_turn(slot, turn.to(state));
         handle.leave(slot);
     }
 }

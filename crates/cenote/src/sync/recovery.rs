@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
@@ -73,13 +73,13 @@ pub(super) fn recover_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<
 fn recover_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Result<()> {
     let mem = worker.mem();
     let turn = Turn(slot.turn().load(mem));
-    match turn.stand() {
-        Stand::Rest => {}
-        Stand::Queued | Stand::Left | Stand::Abandoned | Stand::Damaged => {
+    match turn.state() {
+        SlotState::Rest => {}
+        SlotState::Queued | SlotState::Left | SlotState::Poisoned | SlotState::Damaged => {
             recover_end(worker, object)?;
             recover_unseen(worker, object, slot, turn)?;
         }
-        Stand::Reading | Stand::Waiting => rest(worker, slot, turn),
+        SlotState::Reading | SlotState::Waiting => rest(worker, slot, turn),
     }
     if object.form() != Form::Queue {
         // PAIRS WITH: sync::held::Handle::take
@@ -142,11 +142,11 @@ fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     }
     for slot in slots(worker) {
         let turn = Turn(slot.turn().load(mem));
-        let stand = turn.stand();
-        if !matches!(stand, Stand::Left | Stand::Queued) || slot.lock().load(mem) != object.offset() {
+        let state = turn.state();
+        if !matches!(state, SlotState::Left | SlotState::Queued) || slot.lock().load(mem) != object.offset() {
             continue;
         }
-        if stand == Stand::Left || is_gone(worker, slot.owner().load(mem))? {
+        if state == SlotState::Left || is_gone(worker, slot.owner().load(mem))? {
             recover_unseen(worker, object, slot, turn)?;
         }
     }

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
@@ -352,18 +352,18 @@ impl<M: Memory> ReadWriteLock<M> {
     fn announce(&self, slot: usize) -> Option<u64> {
         let handle = &self.handle;
         let (mem, word, own) = (handle.mem(), handle.word(), handle.own(slot));
-        let early = mutant::is(Mutant::WriterLookedAtFirst).then(|| word.load(mem));
+        let early = mutant::is(Mutant::WriterCheckedFirst).then(|| word.load(mem));
         // A turn of its own: a writer that finds the reader dead ends that turn, not a turn of the place's next worker.
         let before = handle.turn(slot);
         let turn = reading_after(before);
         handle.worker.slots().turns[slot % SLOTS].set(turn.0);
         show_turn(mem, own, turn);
-        if before.stand() == Stand::Queued {
+        if before.state() == SlotState::Queued {
             // The waiter behind it is foremost now.
             event_count::notify_waiting(mem, own.event_count());
         }
         crash_point(Point::ReaderAnnounced);
-        let marked = mutant::is(Mutant::BitLookedAtFirst) && !self.mark();
+        let marked = mutant::is(Mutant::BitReadFirst) && !self.mark();
         // A word that is free in another incarnation counts as a writer's.
         let may_read = |seen: u64| seen == handle.free || is_free(seen) && !is_nobody(seen);
         // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
@@ -377,7 +377,7 @@ impl<M: Memory> ReadWriteLock<M> {
             }
             seen = word.load(mem);
         }
-        handle.tell_turn(slot, turn.to(Stand::Waiting));
+        handle.tell_turn(slot, turn.to(SlotState::Waiting));
         None
     }
 
@@ -464,8 +464,8 @@ impl<M: Memory> ReadWriteLock<M> {
         }
         // A slot that has given up in the queue may stand there still.
         let turn = handle.turn(slot);
-        if matches!(turn.stand(), Stand::Reading | Stand::Waiting) {
-            handle.tell_turn(slot, turn.to(Stand::Rest));
+        if matches!(turn.state(), SlotState::Reading | SlotState::Waiting) {
+            handle.tell_turn(slot, turn.to(SlotState::Rest));
         }
         handle.release(slot);
     }
@@ -475,8 +475,8 @@ impl<M: Memory> ReadWriteLock<M> {
 #[inline]
 fn reading_after(before: Turn) -> Turn {
     match mutant::is(Mutant::ReadInOneTurn) {
-        true => before.to(Stand::Reading),
-        false => before.next(Stand::Reading),
+        true => before.to(SlotState::Reading),
+        false => before.next(SlotState::Reading),
     }
 }
 
@@ -496,7 +496,7 @@ fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<
     // PAIRS WITH: sync::rw::show_turn, sync::held::Handle::tell, sync::held::Handle::tell_apart
     let turn = Turn(slot.turn().load(mem));
     // PAIRS WITH: sync::held::Handle::take
-    if turn.stand() != Stand::Reading || slot.lock().load(mem) != object.offset() {
+    if turn.state() != SlotState::Reading || slot.lock().load(mem) != object.offset() {
         return Ok(None);
     }
     let owner = slot.owner().load(mem);
@@ -507,7 +507,7 @@ fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<
     // NO PAIR: claim
     let _ = slot
         .turn()
-        .compare_exchange_acquire(mem, turn.0, turn.to(Stand::Rest).0);
+        .compare_exchange_acquire(mem, turn.0, turn.to(SlotState::Rest).0);
     Ok(None)
 }
 

@@ -31,7 +31,7 @@ use super::{Acquired, Owner};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::slots::Stand;
+use crate::pod::format::slots::SlotState;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::{Worker, instance::event_count, names::rename};
@@ -259,7 +259,7 @@ impl<M: Memory> Semaphore<M> {
         loop {
             if let Some(taken) = self.take_any(asks)? {
                 handle.take_back_first();
-                handle.tell_turn(slot, handle.turn(slot).to(Stand::Rest));
+                handle.tell_turn(slot, handle.turn(slot).to(SlotState::Rest));
                 return Ok(Some(taken));
             }
             asks = match waiting.lose(handle.mem()) {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::object::Object;
 use super::owner::is_free;
 use super::wait::LONGEST_REST;
-use crate::memory::{Memory, SLEEPS_BY_MAX, SyncWord};
+use crate::memory::{DeathSlot, Memory, SLEEPS_BY_MAX, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
@@ -57,13 +57,14 @@ pub(super) fn sleep_for_owners<M: Memory>(
     let prepared = event_count::prepare_wait(mem, object.event_count());
     let owners: Vec<u64> = words.iter().map(|word| word.load(mem)).collect();
     // Loaded after that, as in `sleep`.
-    let death_slots: Vec<Option<u64>> = owners.iter().map(|&owner| death_slot_of(worker, owner)).collect();
+    let death_slots: Vec<Option<DeathSlot>> =
+        owners.iter().map(|&owner| death_slot_of(worker, owner)).collect();
     let is_seen = !M::COHERENT || worker.pod().is_in_pod() || mem.barrier_everywhere();
     let is_held = |(word, owner): (&SyncWord, &u64)| !is_free(*owner) && word.load(mem) == *owner;
     if !words.iter().zip(&owners).all(is_held) || !goes_on() {
         return;
     }
-    let shown: Vec<u64> = death_slots.iter().flatten().copied().collect();
+    let shown: Vec<DeathSlot> = death_slots.iter().flatten().copied().collect();
     if shown.len() < owners.len() || !is_seen {
         return mem.rest(longest.min(LONGEST_REST));
     }
@@ -75,7 +76,7 @@ pub(super) fn sleep_for_owners<M: Memory>(
     kernel.wait(&shown, &[prepared], longest);
     for (death_slot, owner) in shown.iter().zip(&owners) {
         if kernel.has_died(*death_slot, (owner >> 32) as u32) {
-            kernel.wake(*death_slot);
+            kernel.wake(death_slot.offset());
         }
     }
 }
@@ -110,7 +111,7 @@ pub(super) fn sleep<M: Memory>(
         Some(death_slot) if is_seen => {
             kernel.wait(watched(&[death_slot]), &[prepared], longest);
             if kernel.has_died(death_slot, (identity >> 32) as u32) {
-                kernel.wake(death_slot);
+                kernel.wake(death_slot.offset());
             }
         }
         _ => mem.rest(longest.min(LONGEST_REST)),
@@ -118,7 +119,7 @@ pub(super) fn sleep<M: Memory>(
 }
 
 /// The death slot that will show the death of a worker to this one; `None` if none will, or it has shown already.
-pub(super) fn death_slot_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<u64> {
+pub(super) fn death_slot_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Option<DeathSlot> {
     let index = u32::from((identity as u16).checked_sub(1)?);
     if index >= worker.geometry().parameters.workers {
         return None;
@@ -135,7 +136,7 @@ pub(super) fn death_slot_of<M: Memory>(worker: &Worker<M>, identity: u64) -> Opt
 }
 
 /// The death slots by which a thread sleeps.
-fn watched(death_slots: &[u64]) -> &[u64] {
+fn watched(death_slots: &[DeathSlot]) -> &[DeathSlot] {
     match mutant::is(Mutant::DeathSleptThrough) {
         true => &[],
         false => death_slots,

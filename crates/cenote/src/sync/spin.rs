@@ -18,7 +18,7 @@ use super::wait::{SPINS, Timeout, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::format::slots::Stand;
+use crate::pod::format::slots::SlotState;
 
 /// A spin lock, as one thread has it open.
 pub struct SpinLock<M: Memory>(pub(super) Handle<M>);
@@ -124,10 +124,10 @@ impl<M: Memory> SpinLock<M> {
         let mut waits = false;
         let taken = handle.take_unqueued(waiting, || {
             waits = true;
-            handle.set_turn(slot, handle.turn(slot).to(Stand::Waiting));
+            handle.set_turn(slot, handle.turn(slot).to(SlotState::Waiting));
         });
         if waits {
-            handle.set_turn(slot, handle.turn(slot).to(Stand::Rest));
+            handle.set_turn(slot, handle.turn(slot).to(SlotState::Rest));
         }
         match taken {
             Ok(Some(before)) => Ok(Some(Guard::new(self, slot, former(before)))),

@@ -116,7 +116,7 @@ impl Worth {
         let slept = waiting.slept_at.map(|at| mem.kernel().now().saturating_sub(at));
         if slept.is_some_and(|slept| slept >= long_ns) {
             self.polls.set((self.polls.get() / 2).max(POLLS_LEAST));
-        } else if waiting.has_looked() {
+        } else if waiting.has_checked() {
             self.polls
                 .set((2 * self.polls.get()).max(waiting.spins).min(self.most));
         }
@@ -153,7 +153,7 @@ impl Waiting {
 
     /// Whether a poll has failed.
     #[inline]
-    pub(super) fn has_looked(&self) -> bool {
+    pub(super) fn has_checked(&self) -> bool {
         self.polls != 0
     }
 

@@ -35,7 +35,7 @@ use crate::memory::checked::word_line;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, Stand, Turn};
+use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::names::rename::COUNT_AT;
@@ -55,7 +55,7 @@ pub(super) fn former(word: u64) -> u64 {
 
 /// A slot whose worker lives.
 #[derive(Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct LiveSlot {
     pub(super) place: SlotRef,
     pub(super) slot: Slot,
     pub(super) turn: Turn,
@@ -77,7 +77,7 @@ pub(super) enum Wait {
 /// What is in front of a slot.
 pub(super) struct Front {
     /// The nearest living worker, if there is one: then the waiter goes on waiting.
-    pub(super) held: Option<Standing>,
+    pub(super) held: Option<LiveSlot>,
     /// The last foremost worker, if it died or panicked.
     pub(super) from: Option<u64>,
     /// The slots to go past, the nearest first: of dead workers, and of workers that have left.
@@ -120,17 +120,17 @@ fn walk_queue_by<M: Memory>(
         if turn.is_over(place.number()) {
             return Ok(front);
         }
-        match turn.stand() {
-            Stand::Left => front.past.push((slot, turn)),
-            Stand::Abandoned => {
+        match turn.state() {
+            SlotState::Left => front.past.push((slot, turn)),
+            SlotState::Poisoned => {
                 front.from = front.from.or(Some(slot.owner().load(mem)));
                 front.past.push((slot, turn));
                 return Ok(front);
             }
-            Stand::Queued => {
+            SlotState::Queued => {
                 let owner = slot.owner().load(mem);
                 if !is_gone(owner)? {
-                    front.held = Some(Standing {
+                    front.held = Some(LiveSlot {
                         place,
                         slot,
                         turn,
@@ -149,7 +149,7 @@ fn walk_queue_by<M: Memory>(
                 }
             }
             // The first three are over.
-            Stand::Rest | Stand::Reading | Stand::Waiting | Stand::Damaged => break,
+            SlotState::Rest | SlotState::Reading | SlotState::Waiting | SlotState::Damaged => break,
         }
         // PAIRS WITH: sync::wait_queue::Handle::join, sync::wait_queue::Handle::go_past, sync::queue::leave_removed
         at = slot.before().load(mem);
@@ -172,7 +172,7 @@ pub(super) fn rest<M: Memory>(worker: &Worker<M>, slot: Slot, turn: Turn) {
     // PAIRS WITH: sync::recovery::is_met
     let _ = slot
         .turn()
-        .compare_exchange_acquire(worker.mem(), turn.0, turn.to(Stand::Rest).0);
+        .compare_exchange_acquire(worker.mem(), turn.0, turn.to(SlotState::Rest).0);
 }
 
 /// Counts a reference that has moved, before the slot that it was in is put at rest.
@@ -199,7 +199,7 @@ impl<M: Memory> Handle<M> {
     #[inline]
     pub(super) fn join(&self, slot: usize) -> (u64, Option<u64>) {
         let (mem, word, own) = (self.mem(), self.end, self.own(slot));
-        let turn = self.turn(slot).next(Stand::Queued);
+        let turn = self.turn(slot).next(SlotState::Queued);
         let place = self.place(slot, turn);
         let (mut end, mut incarnation) = self.peek_end();
         // PAIRS WITH: sync::wait_queue::walk_queue_by
@@ -312,7 +312,7 @@ impl<M: Memory> Handle<M> {
     }
 
     /// Makes a slot stand behind a living worker, not behind the slots between, whose workers are dead or have left.
-    fn go_past(&self, slot: usize, front: &Front, behind: Standing) {
+    fn go_past(&self, slot: usize, front: &Front, behind: LiveSlot) {
         let own = self.own(slot);
         if !mutant::is(Mutant::PastNotUnlinked) {
             // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
@@ -326,7 +326,7 @@ impl<M: Memory> Handle<M> {
     /// Leaves the queue.
     pub(super) fn give_up(&self, slot: usize) {
         let (turn, mem) = (self.turn(slot), self.mem());
-        self.tell_turn(slot, turn.to(Stand::Left));
+        self.tell_turn(slot, turn.to(SlotState::Left));
         crash_point(Point::QueueLeft);
         let before = self.own(slot).before().load(mem);
         let place = self.place(slot, turn);
@@ -339,12 +339,12 @@ impl<M: Memory> Handle<M> {
         // A slot in front that has left meanwhile relies on being gone past. Damage is for others to report.
         let has_left = SlotRef(before).slot(self.worker.geometry()).is_some_and(|front| {
             let turn = Turn(front.turn().load(mem));
-            turn.stand() == Stand::Left && turn.number() == SlotRef(before).number()
+            turn.state() == SlotState::Left && turn.number() == SlotRef(before).number()
         });
         if has_left && !mutant::is(Mutant::LeftInFrontKept) {
             let _ = recover_end(&self.worker, self.object);
         }
-        self.set_turn(slot, turn.to(Stand::Rest));
+        self.set_turn(slot, turn.to(SlotState::Rest));
         self.release(slot);
     }
 }

@@ -740,7 +740,7 @@ fn all(wanted: &[String]) -> Outcome {
     }
     for point in [
         "host.up",
-        "host.settled",
+        "host.home-claimed",
         "host.agent",
         "host.declared",
         "host.leaving",

@@ -55,8 +55,8 @@ fn examine<M: Mapped>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Res
     let state = State::open(&pool, plan)?;
     for (worker, journal) in journals.iter_mut().enumerate() {
         let worker = worker as u32;
-        let settled = state.resolve_in_flight(worker, journal).err();
-        let faults = settled
+        let fault = state.resolve_in_flight(worker, journal).err();
+        let faults = fault
             .into_iter()
             .chain(state.verify_journal(worker, journal, true).err());
         verdict.faults.extend(faults);

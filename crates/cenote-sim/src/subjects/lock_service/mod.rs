@@ -189,12 +189,12 @@ fn visit(world: &mut World, n: usize, t: usize, random: &mut Xoshiro256PlusPlus)
 fn leave_in_the_end<const C: bool>(context: &Context<C>, shared: &Shared, running: &Cell<u32>) {
     let mut random = random(shared.load.seed, context.thread());
     let n = context.origin() as usize;
-    let (leaves, patience) = (below(&mut random, 3), below(&mut random, 1 << 10));
+    let (leaves, pauses) = (below(&mut random, 3), below(&mut random, 1 << 10));
     let mut waited = 0;
     while running.get() > 0 && !shared.has_failed.get() {
         context.wait();
         waited += 1;
-        if leaves == 0 && waited == patience {
+        if leaves == 0 && waited == pauses {
             shared.check(shared.world.borrow_mut().close(n));
         }
     }

@@ -94,7 +94,7 @@ fn time(world: &mut World, draw: Draw<'_>, weather: &Weather) -> Result<(), Faul
     world.pass(1 + draw(weather.speed))?;
     for n in 0..world.peers.len() {
         if draw(8) > 0 {
-            world.beat(n);
+            world.send_heartbeat(n);
         }
     }
     Ok(())
@@ -106,7 +106,7 @@ pub fn round(world: &mut World) -> Result<(), Fault> {
         if let Some(peer) = &mut world.peers[n] {
             peer.is_apart = false;
         }
-        world.beat(n);
+        world.send_heartbeat(n);
         world.send_again(Some(n));
     }
     world.send_again(None);

@@ -360,13 +360,13 @@ impl World {
     }
 
     /// A node sends a heartbeat, if one is due.
-    pub fn beat(&mut self, n: usize) {
+    pub fn send_heartbeat(&mut self, n: usize) {
         let Some(peer) = self.peers[n].as_mut() else {
             return;
         };
         let (now, client) = (clock_at(peer.clock, self.now), peer.node.client_mut());
-        if now >= client.lease().next_beat() {
-            let (_, message) = client.beat(now);
+        if now >= client.lease().next_heartbeat() {
+            let (_, message) = client.send_heartbeat(now);
             self.send(vec![message]);
         }
     }

@@ -24,7 +24,7 @@
 use std::rc::Rc;
 
 use super::arena::Arena;
-use super::{Before, WordMap, version};
+use super::{Attempt, Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -134,7 +134,7 @@ impl<M: Memory> Clht<M> {
     }
 
     /// Searches a key, and a free place on the way.
-    fn look(&self, key: u64) -> Result<Found> {
+    fn find(&self, key: u64) -> Result<Found> {
         let head = self.fetch(self.bucket(key));
         let (mut free, mut last) = (None, head);
         let pair = self.walk(head, |line| {
@@ -161,7 +161,7 @@ impl<M: Memory> Clht<M> {
     }
 
     /// Repeats an attempt until others do not disturb it.
-    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Attempt<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
         }
@@ -185,7 +185,7 @@ impl<M: Memory> Clht<M> {
         Ok(version::lock(self.worker(), head.guard(), head.word()))
     }
 
-    fn try_get(&self, key: u64) -> Result<Option<Option<u64>>> {
+    fn try_get(&self, key: u64) -> Result<Attempt<Option<u64>>> {
         let head = self.fetch(self.bucket(key));
         match self.walk(head, |line| line.find(key).map(|(_, value)| (*line, value)))? {
             Some((line, value)) => Ok(self.is_still(&line).then_some(Some(value))),
@@ -194,8 +194,8 @@ impl<M: Memory> Clht<M> {
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
-        let found = self.look(key)?;
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Attempt<Before>> {
+        let found = self.find(key)?;
         if let Some((line, ..)) = found.pair
             && !replaces
         {
@@ -230,8 +230,8 @@ impl<M: Memory> Clht<M> {
         Ok(Some(Before::Absent))
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
-        let found = self.look(key)?;
+    fn try_remove(&self, key: u64) -> Result<Attempt<Before>> {
+        let found = self.find(key)?;
         let Some((line, n, _)) = found.pair else {
             return Ok(Some(Before::Absent));
         };

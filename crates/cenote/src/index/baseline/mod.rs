@@ -28,6 +28,9 @@ use crate::index::common::outcome::Put;
 use crate::memory::Memory;
 use crate::pod::Worker;
 
+/// What came of an attempt; `None` if another worker was in between, so that it is made again.
+type Attempt<T> = Option<T>;
+
 /// What there was of a key before an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {

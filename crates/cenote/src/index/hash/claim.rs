@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::memory::checked::{sync_word, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::commit::publish::{Change, is_removal_over, publish_claimed};
+use crate::pod::commit::publish::{Change, Claimed, is_removal_over, publish_claimed};
 use crate::pod::format::record::operation;
 
 /// Where a key is to be bound.
@@ -98,10 +98,11 @@ impl<M: Memory> HashMap<M> {
             old: 0,
             count: Some(self.counted(1)),
         };
-        publish_claimed(&self.worker, &change, || {
+        let claimed = publish_claimed(&self.worker, &change, || {
             let place = Destination::Claimed(at, new.claimed());
             Ok(mutant::is(Mutant::ClaimUnconfirmed) || self.is_sole(level, hash, key, place)?)
-        })
+        })?;
+        Ok(claimed == Claimed::Bound)
     }
 
     /// Reads all slots of a key's group that an insertion at `place` can conflict with, and clears claims that may be of the

@@ -58,6 +58,17 @@ const FLAG_IN_PLACE: u64 = 1;
 /// A value that no replica ever holds.
 const NEVER: u64 = u64::MAX;
 
+/// What a check of the root finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Root {
+    /// The level that was used last.
+    Same,
+    /// Another level, by its reference.
+    Other(u64),
+    /// No level: nothing was ever put into the map.
+    None,
+}
+
 /// A worker's handle on a map. Each thread has its own.
 pub struct HashMap<M: Memory> {
     worker: Rc<Worker<M>>,
@@ -177,18 +188,19 @@ impl<M: Memory> HashMap<M> {
     /// The level to begin with; `None` while the map has none. The worker is pinned.
     #[inline]
     fn oldest(&self) -> Result<Option<Level>> {
-        match self.look_at_root() {
-            Ok(()) => Ok(Some(self.cached_level.get())),
-            Err(other) => self.decode_oldest(other),
+        match self.check_root() {
+            Root::Same => Ok(Some(self.cached_level.get())),
+            Root::Other(reference) => self.decode_oldest(reference),
+            Root::None => Ok(None),
         }
     }
 
-    /// Checks whether the level to begin with is the one that was used last. If not, the error is the reference to it, or 0.
+    /// Checks whether the level to begin with is the one that was used last.
     #[inline(always)]
-    fn look_at_root(&self) -> std::result::Result<(), u64> {
+    fn check_root(&self) -> Root {
         let worker = &*self.worker;
         if !M::COHERENT && self.guidelines.speculate && self.cached_stamp.get() == worker.stamp() {
-            return Ok(());
+            return Root::Same;
         }
         let reference = if self.guidelines.replicate {
             match self.replica.load(worker.mem()) {
@@ -201,11 +213,14 @@ impl<M: Memory> HashMap<M> {
             // PAIRS WITH: pod::commit::publish::publish_auxiliary
             self.root().load(worker.mem()) & !level::UPDATING
         };
-        if reference == 0 || reference != self.cached.get() {
-            return Err(reference);
+        if reference == 0 {
+            return Root::None;
+        }
+        if reference != self.cached.get() {
+            return Root::Other(reference);
         }
         self.cached_stamp.set(worker.stamp());
-        Ok(())
+        Root::Same
     }
 
     #[cold]

@@ -29,7 +29,7 @@
 use super::level::{self, CHUNK_GROUPS, GROUP_SLOTS, Level, TENTATIVE, UPDATING};
 use super::probe::{CHAIN_MAX, Probe, check_line};
 use super::slot::Slot;
-use super::{HashMap, next_level, object, share};
+use super::{HashMap, Root, next_level, object, share};
 use crate::error::{Error, Result};
 use crate::memory::checked::{owned_word, sync_word, word_line};
 use crate::memory::{LINE, Memory, SyncWord};
@@ -44,6 +44,7 @@ use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::hooks::Progress;
 use crate::pod::lock;
 use crate::pod::reclaim::retire;
 use crate::pod::reclaim::room::with_room;
@@ -70,7 +71,7 @@ impl<M: Memory> HashMap<M> {
     /// The level to write to first. Creates the first level, and helps if the map is moving.
     #[inline(always)]
     pub(super) fn level_for_writing(&self) -> Result<Level> {
-        if self.look_at_root().is_err() || self.is_moving(&self.cached_level.get()) {
+        if self.check_root() != Root::Same || self.is_moving(&self.cached_level.get()) {
             self.find_level_for_writing()?;
         }
         Ok(self.cached_level.get())
@@ -125,8 +126,8 @@ impl<M: Memory> HashMap<M> {
         let level = Level::new(offset, order);
         level.format(worker.mem());
         let points = [Point::GrowLevel, Point::GrowLinked];
-        publish_auxiliary(worker, word, 0, level.reference(), offset, points)?;
-        Ok(())
+        // If another worker was faster, its level is the next one.
+        publish_auxiliary(worker, word, 0, level.reference(), offset, points).map(|_| ())
     }
 
     /// Called after a line was linked: begins to grow when there are too many.
@@ -624,7 +625,7 @@ pub fn finish_root<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     Ok(())
 }
 
-/// Reclamation: frees chain lines of a retired level that is about to be freed, following at most so many links. Returns whether none is left. The
+/// Reclamation: frees chain lines of a retired level that is about to be freed, following at most so many links. The
 /// next call goes on where this one has stopped. The caller holds the list that the level is in.
 ///
 /// Cost: a sync load for each link; for each line about an exchange and four stores of a record.
@@ -633,13 +634,13 @@ pub fn drain_extent<M: Memory>(
     actor: Actor,
     offset: u64,
     links_left: &mut u64,
-) -> Result<bool> {
+) -> Result<Progress> {
     let mem = worker.mem();
     let level = level::at(worker, offset)?;
     // It was read through the cache. Complete with the next fence: before the level is free, and before another worker has the list.
     mem.invalidate(offset, LINE);
     if level.links().load(mem) == 0 {
-        return Ok(true);
+        return Ok(Progress::Complete);
     }
     for group in level.drained().load(mem)..level.groups {
         let link = level.link(group);
@@ -648,7 +649,7 @@ pub fn drain_extent<M: Memory>(
             if *links_left == 0 {
                 // PAIRS WITH: index::hash::resize::drain_extent
                 level.drained().store(mem, chains_before(group));
-                return Ok(false);
+                return Ok(Progress::Partial);
             }
             *links_left -= 1;
             let Some(line) = Slot(link.load(mem)).as_link() else {
@@ -671,7 +672,7 @@ pub fn drain_extent<M: Memory>(
     }
     // PAIRS WITH: index::hash::resize::drain_extent
     level.drained().store(mem, level.groups);
-    Ok(true)
+    Ok(Progress::Complete)
 }
 
 /// The chains that are freed when a group's chain is not.

@@ -6,11 +6,11 @@
 //! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; only once, so that
 //! writers do not clear each other's claims for ever.
 
-use super::HashMap;
 use super::claim::Destination;
 use super::level::{LINE_SLOTS, Level, home_of};
 use super::probe::Probe;
 use super::slot::Slot;
+use super::{HashMap, Root};
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::{Put, Replace, When};
@@ -19,7 +19,7 @@ use crate::memory::checked::{sync_word, unpublished};
 use crate::memory::{LINE, Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
-use crate::pod::commit::publish::{Change, publish, publish_auxiliary};
+use crate::pod::commit::publish::{Auxiliary, Change, publish, publish_auxiliary};
 use crate::pod::format::record::operation;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::reclaim::collect;
@@ -327,7 +327,7 @@ impl<M: Memory> HashMap<M> {
         let worker = &*self.worker;
         let _hold = collect::begin_write(worker)?;
         let _pin = worker.pin()?;
-        if self.look_at_root() == Err(0) {
+        if self.check_root() == Root::None {
             return Ok(false);
         }
         let mut level = self.level_for_writing()?;
@@ -368,7 +368,7 @@ impl<M: Memory> HashMap<M> {
             mem.write_back(line, LINE);
         }
         let points = [Point::LinkIntent, Point::LinkDone];
-        if publish_auxiliary(worker, link, 0, Slot::link(line).0, line, points)? {
+        if publish_auxiliary(worker, link, 0, Slot::link(line).0, line, points)? == Auxiliary::Published {
             // NO PAIR: count
             let links = level.links().fetch_add(mem, 1) + 1;
             self.consider_growth(level, links)?;

@@ -5,7 +5,7 @@
 //! there, while it reads other leaves. The parent's page may be out of date: then the scan prefetches what it does not read, and
 //! nothing else happens. The page stays readable as long as the pin under which it was reached.
 
-use super::find::Reached;
+use super::find::Descent;
 use super::page::Page;
 use super::{FROZEN, OrderedMap};
 use crate::memory::{Memory, SyncWord};
@@ -22,8 +22,8 @@ pub(super) struct Ahead<'m> {
 impl<'m> Ahead<'m> {
     /// Begins at the leaf that a search came to, for a scan of so many leaves: prefetches the words of the next leaves.
     #[inline]
-    pub(super) fn of<M: Memory>(map: &'m OrderedMap<M>, reached: &Reached, leaves: u32) -> Self {
-        let parent = match reached.parent {
+    pub(super) fn of<M: Memory>(map: &'m OrderedMap<M>, descent: &Descent, leaves: u32) -> Self {
+        let parent = match descent.parent {
             Some((at, child)) if M::COHERENT && leaves > 1 => {
                 Page::open(&map.worker, at).ok().map(|page| (page, child))
             }

@@ -8,7 +8,7 @@
 
 use std::hint::select_unpredictable;
 
-use super::find::Reached;
+use super::find::Descent;
 use super::page::{HEADS_AT, INNER_MAX, LINE_WORDS, Meta, stride};
 use super::{FROZEN, OrderedMap};
 use crate::memory::checked::{published, sync_word};
@@ -31,7 +31,7 @@ pub(super) struct FastPath {
     pub parent: (u64, usize),
 }
 
-impl From<FastPath> for Reached {
+impl From<FastPath> for Descent {
     fn from(way: FastPath) -> Self {
         Self {
             word: way.node,
@@ -86,11 +86,11 @@ impl<M: Memory> OrderedMap<M> {
     /// The leaf below which the key of a head belongs, unopened, if the fast path leads there. `is_head` says that the key
     /// is its head.
     #[inline(always)]
-    pub(super) fn reach_by_fast_path(&self, head: u64, is_head: bool) -> Option<Reached> {
-        self.fast_path_to(head, is_head).map(Reached::from)
+    pub(super) fn descend_by_fast_path(&self, head: u64, is_head: bool) -> Option<Descent> {
+        self.fast_path_to(head, is_head).map(Descent::from)
     }
 
-    /// [`reach_by_fast_path`](Self::reach_by_fast_path) for callers that need no more.
+    /// [`descend_by_fast_path`](Self::descend_by_fast_path) for callers that need no more.
     #[inline(always)]
     pub(super) fn fast_path_to(&self, head: u64, is_head: bool) -> Option<FastPath> {
         let (worker, mem) = (&*self.worker, self.worker.mem());

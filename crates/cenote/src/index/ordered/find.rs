@@ -50,9 +50,9 @@ impl Visit<'_> {
     }
 }
 
-/// Where a search for a level has come to.
+/// Where a descent to a level has come to; the node is not opened yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reached {
+pub(super) struct Descent {
     /// A node's word.
     pub word: SyncWord,
     /// What it held.
@@ -65,7 +65,7 @@ pub(super) struct Reached {
     pub above: Option<SyncWord>,
 }
 
-impl Reached {
+impl Descent {
     /// A node without anchor and parent.
     fn new(word: SyncWord, at: u64) -> Self {
         Self {
@@ -91,20 +91,20 @@ enum AtFrozen {
 impl<M: Memory> OrderedMap<M> {
     /// The node of a level that holds a place; `None` if the map is empty, or has no such level. The worker is pinned.
     pub(super) fn descend(&self, target: Target<'_>, level: u8) -> Result<Option<Visit<'_>>> {
-        match self.reach(target, level)? {
-            Some(reached) => self.move_right(reached, target, level, true).map(Some),
+        match self.descend_unopened(target, level)? {
+            Some(descent) => self.move_right(descent, target, level, true).map(Some),
             None => Ok(None),
         }
     }
 
     /// The leaf that holds a place, unopened: the place may be in a leaf behind it.
     #[inline]
-    pub(super) fn reach_leaf(&self, target: Target<'_>) -> Result<Option<Reached>> {
-        self.reach(target, 0)
+    pub(super) fn descend_to_leaf(&self, target: Target<'_>) -> Result<Option<Descent>> {
+        self.descend_unopened(target, 0)
     }
 
     /// The leaf that holds a place: this one, or one behind it.
-    pub(super) fn move_right_from_leaf(&self, leaf: Reached, target: Target<'_>) -> Result<Visit<'_>> {
+    pub(super) fn move_right_from_leaf(&self, leaf: Descent, target: Target<'_>) -> Result<Visit<'_>> {
         self.move_right(leaf, target, 0, true)
     }
 
@@ -120,25 +120,25 @@ impl<M: Memory> OrderedMap<M> {
         if at & FROZEN != 0 {
             return Ok(None);
         }
-        self.move_right(Reached::new(word, at), target, page.level() - 1, false)
+        self.move_right(Descent::new(word, at), target, page.level() - 1, false)
             .map(Some)
     }
 
     /// Goes down to a level, and right on the levels above it.
     #[inline]
-    fn reach(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
+    fn descend_unopened(&self, target: Target<'_>, level: u8) -> Result<Option<Descent>> {
         if M::COHERENT
             && level == 0
             && let Target::At(key, head) = target
-            && let Some(reached) = self.reach_by_fast_path(head, key.len() == 8)
+            && let Some(descent) = self.descend_by_fast_path(head, key.len() == 8)
         {
-            self.expect_soon(reached.at);
-            return Ok(Some(reached));
+            self.expect_soon(descent.at);
+            return Ok(Some(descent));
         }
-        self.reach_by_slow_path(target, level)
+        self.descend_by_slow_path(target, level)
     }
 
-    fn reach_by_slow_path(&self, target: Target<'_>, level: u8) -> Result<Option<Reached>> {
+    fn descend_by_slow_path(&self, target: Target<'_>, level: u8) -> Result<Option<Descent>> {
         let worker = &*self.worker;
         let mut word = self.root();
         let (mut expected, mut passed) = (None, None);
@@ -182,11 +182,11 @@ impl<M: Memory> OrderedMap<M> {
                 }
             }
             if !is_above {
-                self.reached(level, word, at, may_keep.then_some(began));
-                return Ok(Some(Reached {
+                self.end_descent(level, word, at, may_keep.then_some(began));
+                return Ok(Some(Descent {
                     above,
                     anchor,
-                    ..Reached::new(word, at)
+                    ..Descent::new(word, at)
                 }));
             }
             if at == 0 && expected.is_none() {
@@ -199,7 +199,7 @@ impl<M: Memory> OrderedMap<M> {
             if page.level() <= level {
                 // Only the root can be here: it may have been replaced by a higher one since it was cached.
                 if cached == 0 {
-                    return Ok((page.level() == level).then_some(Reached::new(word, at)));
+                    return Ok((page.level() == level).then_some(Descent::new(word, at)));
                 }
                 began = self.forget_cached();
                 continue;
@@ -226,7 +226,7 @@ impl<M: Memory> OrderedMap<M> {
 
     /// At the end of a search: prefetches a leaf; caches the page of another node, if the time before it was read is given.
     #[inline]
-    fn reached(&self, level: u8, word: SyncWord, at: u64, since: Option<u64>) {
+    fn end_descent(&self, level: u8, word: SyncWord, at: u64, since: Option<u64>) {
         match (level, since) {
             (0, _) if !mutant::is(Mutant::LeafCached) => self.expect_soon(at),
             (_, Some(since)) => self.cache(word, at, since),
@@ -270,19 +270,19 @@ impl<M: Memory> OrderedMap<M> {
     /// Opens the page of a node, and goes right on its level.
     fn move_right(
         &self,
-        mut reached: Reached,
+        mut descent: Descent,
         target: Target<'_>,
         level: u8,
         takes_notes: bool,
     ) -> Result<Visit<'_>> {
         let mut passed = None;
-        let above = reached.above;
+        let above = descent.above;
         loop {
-            let page = Page::open(&self.worker, reached.at)?;
+            let page = Page::open(&self.worker, descent.at)?;
             if page.level() != level {
                 return Err(Error::corrupt("the level of a page", page.at));
             }
-            let (word, anchor) = (reached.word, reached.anchor);
+            let (word, anchor) = (descent.word, descent.anchor);
             let visit = Visit { word, page, anchor };
             if !page.is_beyond(target)? || level == 0 && mutant::is(Mutant::FenceIgnored) {
                 return Ok(visit);
@@ -292,23 +292,23 @@ impl<M: Memory> OrderedMap<M> {
             if takes_notes {
                 self.note(&page, word)?;
             }
-            reached = self.reach_from(&visit, word);
+            descent = self.load_behind(&visit, word);
         }
     }
 
     /// Loads the word of the node behind another.
-    fn reach_from(&self, before: &Visit<'_>, word: SyncWord) -> Reached {
+    fn load_behind(&self, before: &Visit<'_>, word: SyncWord) -> Descent {
         // PAIRS WITH: pod::commit::publish::exchange
         let at = word.load(self.worker.mem());
-        Reached {
+        Descent {
             anchor: (at & FROZEN != 0).then(|| before.anchor_of_next()),
-            ..Reached::new(word, at & !FROZEN)
+            ..Descent::new(word, at & !FROZEN)
         }
     }
 
     /// The node behind another, as it is now.
     pub(super) fn behind(&self, before: &Visit<'_>) -> Result<Visit<'_>> {
-        let Reached { word, at, anchor, .. } = self.reach_from(before, self.node(before.page.next())?);
+        let Descent { word, at, anchor, .. } = self.load_behind(before, self.node(before.page.next())?);
         let page = Page::open(&self.worker, at)?;
         match page.level() == before.page.level() {
             true => Ok(Visit { word, page, anchor }),

@@ -4,7 +4,7 @@ use std::hint::select_unpredictable;
 
 use super::OrderedMap;
 use super::fast_path::{FastPath, up_to, word};
-use super::find::Reached;
+use super::find::Descent;
 use super::key::{Target, head_of};
 use super::page::{LEAF_MAX, LINE_ENTRIES, Meta, Position};
 use crate::error::Result;
@@ -41,7 +41,7 @@ impl<M: Memory> OrderedMap<M> {
     pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let _pin = self.worker.pin()?;
         let (worker, target) = (&*self.worker, Target::at(key));
-        let Some(leaf) = self.reach_leaf(target)? else {
+        let Some(leaf) = self.descend_to_leaf(target)? else {
             return Ok(None);
         };
         let page = self.move_right_from_leaf(leaf, target)?.page;
@@ -64,7 +64,7 @@ impl<M: Memory> OrderedMap<M> {
     fn find(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         let target = Target::at(key);
         let Ok(short) = <[u8; 8]>::try_from(key) else {
-            return self.find_from(self.reach_leaf(target)?, key);
+            return self.find_from(self.descend_to_leaf(target)?, key);
         };
         let short = u64::from_be_bytes(short);
         // What a hit needs of the fast path stays in registers; the rest is built where it is used.
@@ -73,12 +73,12 @@ impl<M: Memory> OrderedMap<M> {
         } else {
             None
         };
-        let (at, reached) = match way {
+        let (at, descent) = match way {
             Some(FastPath { at, .. }) => {
                 self.expect_soon(at);
                 (at, None)
             }
-            None => match self.reach_leaf(target)? {
+            None => match self.descend_to_leaf(target)? {
                 Some(leaf) => (leaf.at, Some(leaf)),
                 None => return Ok(None),
             },
@@ -86,13 +86,13 @@ impl<M: Memory> OrderedMap<M> {
         match self.get_by_fast_path(at, short) {
             Found::Hit(value) => Ok(Some(value)),
             Found::Miss => Ok(None),
-            Found::Unknown => self.find_from(reached.or_else(|| way.map(Reached::from)), key),
+            Found::Unknown => self.find_from(descent.or_else(|| way.map(Descent::from)), key),
         }
     }
 
     /// [`OrderedMap::find`] for all keys, from a leaf on; without a leaf, there are no keys.
     #[inline(never)]
-    fn find_from(&self, leaf: Option<Reached>, key: &[u8]) -> Result<Option<&[u8]>> {
+    fn find_from(&self, leaf: Option<Descent>, key: &[u8]) -> Result<Option<&[u8]>> {
         let (worker, target) = (&*self.worker, Target::at(key));
         let Some(leaf) = leaf else {
             return Ok(None);

@@ -15,7 +15,7 @@ use super::OrderedMap;
 use super::build::{self, Fences, Inner};
 use super::find::Visit;
 use super::grow::LONG_BYTES;
-use super::merge::{Begun, Ended, Place};
+use super::merge::{Begun, Ended, InnerNode};
 use super::page::{INNER_MAX, LEAF_MAX, Page};
 use super::replacement::{Replacement, unless_kept};
 use crate::error::Result;
@@ -60,7 +60,7 @@ impl<M: Memory> OrderedMap<M> {
         let child = self.page_of(seen & !FROZEN, page.level() - 1)?;
         if seen & FROZEN == 0 {
             if child.meta.is_changing() {
-                self.merging.replace(Some(Place {
+                self.merging.replace(Some(InnerNode {
                     level: child.level(),
                     key: Vec::new(),
                 }));

@@ -24,7 +24,7 @@ use crate::pod::instance::crash::{Point, crash_point};
 
 /// An inner node: its level, and a key that it is responsible for.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct InnerNode {
     pub level: u8,
     pub key: Vec<u8>,
 }
@@ -106,7 +106,7 @@ impl<M: Memory> OrderedMap<M> {
         // The lowest level where a node had one child, and whether anything above has changed since.
         let (mut only_child, mut has_changed) = (None, false);
         for _ in 0..STEPS_MAX {
-            let place = Place {
+            let place = InnerNode {
                 level,
                 key: key.to_vec(),
             };
@@ -153,7 +153,7 @@ impl<M: Memory> OrderedMap<M> {
 
     /// Says in a page that one of its children is merged: the child that holds the key into the one before it, or the one behind it
     /// into that child.
-    fn begin_merge(&self, place: &Place) -> Result<Option<Begun>> {
+    fn begin_merge(&self, place: &InnerNode) -> Result<Option<Begun>> {
         let target = Target::at(&place.key);
         let Some(visit) = self.descend(target, place.level)? else {
             return Ok(Some(Begun::Nothing));
@@ -220,14 +220,14 @@ impl<M: Memory> OrderedMap<M> {
     /// Finishes the merge that is under way below a node, or the root's replacement, if there is one. Waits for room as the caller does.
     pub(super) fn finish_merge(
         &self,
-        place: &Place,
+        place: &InnerNode,
         make_room_after: &mut dyn FnMut(Error) -> Result<()>,
     ) -> Result<Ended> {
         self.until_done_with(|| self.merge_step(place), make_room_after)
     }
 
     /// The next step of a merge: `None` if there may be another.
-    fn merge_step(&self, place: &Place) -> Result<Option<Ended>> {
+    fn merge_step(&self, place: &InnerNode) -> Result<Option<Ended>> {
         let Some(parent) = self.descend(Target::at(&place.key), place.level)? else {
             return Ok(Some(Ended::Enough));
         };
@@ -263,7 +263,7 @@ impl<M: Memory> OrderedMap<M> {
             .into_iter()
             .find(|page| page.meta.is_changing());
         if let Some(busy) = busy {
-            self.merging.replace(Some(Place {
+            self.merging.replace(Some(InnerNode {
                 level: busy.level(),
                 key: busy.fences()?.0.to_vec(),
             }));

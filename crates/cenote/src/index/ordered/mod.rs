@@ -84,7 +84,7 @@ pub struct OrderedMap<M: Memory> {
     notes_max: usize,
     /// Posts that the present write has made before splits.
     posts: Cell<u32>,
-    merging: RefCell<Option<merge::Place>>,
+    merging: RefCell<Option<merge::InnerNode>>,
     /// The low fence of an empty leaf that this handle has read. The next write merges it, if it can: the worker that emptied it could
     /// not, or died.
     empty: RefCell<Option<Vec<u8>>>,

@@ -76,7 +76,7 @@ impl<M: Memory> OrderedMap<M> {
     ) -> Result<Option<Vec<u8>>> {
         let _pin = self.worker.pin()?;
         let target = Target::at(range.from);
-        let Some(reached) = self.reach_leaf(target)? else {
+        let Some(reached) = self.descend_to_leaf(target)? else {
             return Ok(None);
         };
         let mut ahead = Ahead::of(self, &reached, leaves);

@@ -6,7 +6,7 @@
 use super::build::{self, Fences, Leaf, Second};
 use super::find::Visit;
 use super::key::{Target, head_of};
-use super::merge::{Place, is_thin};
+use super::merge::{InnerNode, is_thin};
 use super::page::LEAF_MAX;
 use super::replacement::Replacement;
 use super::{OrderedMap, Scratch};
@@ -158,7 +158,7 @@ impl<M: Memory> OrderedMap<M> {
             (false, true) => page.level(),
             (false, false) => return true,
         };
-        self.merging.replace(Some(Place {
+        self.merging.replace(Some(InnerNode {
             level,
             key: key.to_vec(),
         }));

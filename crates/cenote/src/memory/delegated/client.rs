@@ -11,8 +11,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::desks::Desks;
 use super::mailbox::{Mailbox, Mailboxes, Request, Wish};
+use super::own_boxes::OwnBoxes;
 use crate::memory::{LocalWord, Memory};
 use crate::mutant::{self, Mutant};
 
@@ -38,7 +38,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Entered {
     first: u32,
-    desks: Desks,
+    boxes: OwnBoxes,
     /// The last ticket of each box.
     tickets: Vec<LocalWord>,
     /// Polls for the next request.
@@ -71,7 +71,7 @@ impl Client {
         }
         let place = Entered {
             first,
-            desks: Desks::new(tickets.len()),
+            boxes: OwnBoxes::new(tickets.len()),
             tickets: tickets.into_iter().map(LocalWord::new).collect(),
             polls: LocalWord::new(POLLS),
         };
@@ -93,7 +93,7 @@ impl Client {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()?;
-        let n = place.desks.take(mem);
+        let n = place.boxes.take(mem);
         let last = &place.tickets[n];
         // Only the thread that has the box counts its tickets.
         let ticket = last.load() + 1;
@@ -107,7 +107,7 @@ impl Client {
         );
         // The next thread's request must not be overtaken by this one's stores to the same line.
         mem.tells_own_process();
-        place.desks.give_back(n);
+        place.boxes.give_back(n);
         Some(answer)
     }
 }
@@ -136,7 +136,7 @@ fn ask_and_wait<M: Memory>(
     mailbox.ask_to_be_woken(mem, request);
     let mut time = SHORTEST;
     loop {
-        let (seen, answered) = mailbox.look(mem);
+        let (seen, answered) = mailbox.read(mem);
         if let Some((_, answer)) = is_its(answered) {
             return answer;
         }

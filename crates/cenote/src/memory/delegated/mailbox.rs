@@ -162,7 +162,7 @@ impl Mailboxes {
 
     /// A mailbox by its number.
     pub fn of(&self, number: u32) -> Mailbox {
-        debug_assert!(number < self.count, "no such mailbox");
+        assert!(number < self.count, "no such mailbox");
         Mailbox(self.first + u64::from(number) * self.stride)
     }
 }
@@ -253,11 +253,11 @@ impl Mailbox {
 
     /// The last answer, with its ticket. One round trip.
     pub fn answered<M: Memory>(self, mem: &M) -> Option<(u64, u64)> {
-        self.look(mem).1
+        self.read(mem).1
     }
 
     /// The same, with the event count. One round trip.
-    pub fn look<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
+    pub fn read<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
         // SAFETY: a line of the box, as whoever made the mailboxes promised.
         let line = unsafe { mem.fetch_line(self.answer_line()) };
         (

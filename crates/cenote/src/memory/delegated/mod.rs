@@ -9,8 +9,8 @@
 //! dead client has done, it waits until all requests are done ([`Memory::quiesce`]). [`server`] describes a server's death.
 
 mod client;
-mod desks;
 mod mailbox;
+mod own_boxes;
 mod server;
 mod serving;
 
@@ -47,7 +47,7 @@ impl<M: Memory> Delegated<M> {
         let client = self.shared.client.get();
         let overdue = || {
             if let Some(serving) = self.shared.serving.get() {
-                serving.look();
+                serving.poll();
             }
         };
         // SAFETY: the caller's promise.
@@ -275,7 +275,8 @@ unsafe impl<M: Memory> Memory for Delegated<M> {
     }
 }
 
-impl<M: Mapped> Mapped for Delegated<M> {
+// SAFETY: the mapping is kept as it was given, and used by nothing else.
+unsafe impl<M: Mapped> Mapped for Delegated<M> {
     fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
         Ok(Self {
             base: M::over(mapping)?,

@@ -152,7 +152,7 @@ impl<M: Memory> Server<M> {
     /// sleeps.
     pub fn pass(&mut self) -> usize {
         self.pass += 1;
-        self.look();
+        self.poll();
         self.plan();
         for (mailbox, entry) in &self.plans {
             if !mutant::is(Mutant::ExecutedUnplanned) {
@@ -169,7 +169,7 @@ impl<M: Memory> Server<M> {
     }
 
     /// Finds new requests, and wakes clients that sleep by answers of the last pass.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let all = self.pass >= self.all_at || !self.quiescing.is_empty();
         if all {
             self.all_at = self.pass + ALL_EVERY;

@@ -5,7 +5,7 @@
 //! ([`Liveness::of_this_thread`]): before a process is gone, all its threads need a processor to die on, and its address space is torn down.
 //! Hosts that share no kernel exclude each other by a [`ServingLease`]: see `docs/protocols/exchange.md`.
 //!
-//! A thread that stands by sleeps and polls now and then; it polls at once when a client of its process has waited for long ([`Serving::look`]).
+//! A thread that stands by sleeps and polls now and then; it polls at once when a client of its process has waited for long ([`Serving::poll`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -26,7 +26,7 @@ const POLLS: u32 = 16;
 /// Between two polls of a server that has had nothing to do for longer than that.
 const IDLE: Duration = Duration::from_micros(100);
 
-/// What the thread is told: go on; end; make one more exchange as the server, and end.
+/// What the thread is orders: go on; end; make one more exchange as the server, and end.
 const GO_ON: u64 = 0;
 const END: u64 = 1;
 const END_WITH_ONE: u64 = 2;
@@ -42,7 +42,7 @@ pub trait Words {
 
 /// What a process needs besides the lock, so that no process of another kernel serves at the same time.
 pub trait ServingLease: Send {
-    /// Whether it may serve, as far as can be told without the lock.
+    /// Whether it may serve, as far as can be orders without the lock.
     fn may_serve(&self, words: &dyn Words) -> bool;
 
     /// Takes the lease, now that this process has the lock, which it keeps until [`ServingLease::end`]; returns whether it could.
@@ -54,7 +54,7 @@ pub trait ServingLease: Send {
 
 /// A thread that serves, or stands by. Ends when this is dropped; it carries out what it has planned first.
 pub struct Serving {
-    told: Arc<Told>,
+    orders: Arc<Orders>,
     watch: ForkWatch,
     thread: Mutex<Option<JoinHandle<Lent>>>,
     /// Where it got its own locks from: the descriptor is this process's, and whoever drops this closes it.
@@ -63,9 +63,9 @@ pub struct Serving {
     sleeper: Thread,
 }
 
-/// What the thread is told.
+/// What others have the thread do.
 #[derive(Default)]
-struct Told {
+struct Orders {
     what: LocalWord,
     /// For [`END_WITH_ONE`]: the offset, what must be there, what shall be there.
     last: Mutex<(u64, u64, u64)>,
@@ -98,8 +98,8 @@ impl Serving {
         lease: Box<dyn ServingLease>,
         watch: ForkWatch,
     ) -> Result<Self, MapError> {
-        let told = Arc::<Told>::default();
-        let theirs = told.clone();
+        let orders = Arc::<Orders>::default();
+        let theirs = orders.clone();
         let liveness: Arc<dyn Liveness> = liveness.into();
         let process = liveness.clone();
         let thread = std::thread::Builder::new()
@@ -119,7 +119,7 @@ impl Serving {
                 source,
             })?;
         Ok(Self {
-            told,
+            orders,
             watch,
             sleeper: thread.thread().clone(),
             thread: Mutex::new(Some(thread)),
@@ -128,7 +128,7 @@ impl Serving {
     }
 
     /// Has the thread poll at once, for a missing server or for requests. One system call if it sleeps.
-    pub(crate) fn look(&self) {
+    pub(crate) fn poll(&self) {
         self.sleeper.unpark();
     }
 
@@ -139,15 +139,15 @@ impl Serving {
     ///
     /// As for [`Memory::exchange_as_last_server`].
     pub(crate) unsafe fn end_with(&self, at: u64, current: u64, new: u64) {
-        *self.told.last.lock().unwrap_or_else(PoisonError::into_inner) = (at, current, new);
+        *self.orders.last.lock().unwrap_or_else(PoisonError::into_inner) = (at, current, new);
         self.end(END_WITH_ONE);
     }
 
     fn end(&self, how: u64) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            self.told.what.store(how);
-            self.look();
+            self.orders.what.store(how);
+            self.poll();
             // A thread that panicked serves no more.
             let _ = thread.join();
         }
@@ -160,10 +160,10 @@ fn stand_by(
     liveness: &dyn Liveness,
     lock: u32,
     lease: &dyn ServingLease,
-    told: &Told,
+    orders: &Orders,
     serve: impl Fn(),
 ) {
-    while told.what.load() != END {
+    while orders.what.load() != END {
         // A kernel that refuses to answer will refuse the other processes as well; nothing is served on a guess.
         if !lease.may_serve(words) || !liveness.try_lock(lock).unwrap_or(false) {
             std::thread::park_timeout(STANDBY);
@@ -172,8 +172,8 @@ fn stand_by(
         let has_served = lease.begin(words);
         if has_served {
             serve();
-            if told.what.load() == END_WITH_ONE {
-                told.exchange(words);
+            if orders.what.load() == END_WITH_ONE {
+                orders.exchange(words);
             }
             lease.end(words);
         }
@@ -184,7 +184,7 @@ fn stand_by(
     }
 }
 
-impl Told {
+impl Orders {
     fn exchange(&self, words: &dyn Words) {
         let (at, current, new) = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: who gave the offset promised it of a sync word (`end_with`).
@@ -195,11 +195,11 @@ impl Told {
     }
 }
 
-fn serve<M: Memory>(mem: M, boxes: Mailboxes, limit: u64, told: &LocalWord) {
+fn serve<M: Memory>(mem: M, boxes: Mailboxes, limit: u64, orders: &LocalWord) {
     let mut server = Server::take_over(mem.clone(), boxes, limit);
     let mut last = Instant::now();
     let mut polls = 0u32;
-    while told.load() == GO_ON {
+    while orders.load() == GO_ON {
         if server.pass() > 0 {
             polls = 0;
             continue;

@@ -47,7 +47,7 @@ impl Buddy {
     /// A node's value for a search whose path is taken next. Where a read costs a round trip, the transaction keeps it.
     fn searched<M: Memory>(&self, txn: &mut Transaction<'_, M>, node: u64, order: u32) -> Result<u32> {
         match M::COHERENT {
-            true => self.look(txn.mem(), node, order),
+            true => self.read(txn.mem(), node, order),
             false => self.value(txn, node, order),
         }
     }
@@ -152,7 +152,7 @@ impl Buddy {
     pub fn free_around<M: Memory>(&self, mem: &M, frame: u64) -> Result<Option<u32>> {
         let (mut node, mut order) = (1, self.depth);
         loop {
-            let value = self.look(mem, node, order)?;
+            let value = self.read(mem, node, order)?;
             if value == order + 1 || value == 0 {
                 return Ok((value != 0).then_some(order));
             }
@@ -163,7 +163,7 @@ impl Buddy {
 
     /// The order of the largest free block, if there is any.
     pub fn largest<M: Memory>(&self, mem: &M) -> Result<Option<u32>> {
-        Ok(self.look(mem, 1, self.depth)?.checked_sub(1))
+        Ok(self.read(mem, 1, self.depth)?.checked_sub(1))
     }
 
     /// The first aligned block of an order that is wholly free and begins at `from` or later.
@@ -179,7 +179,7 @@ impl Buddy {
         from: u64,
         wanted: u32,
     ) -> Result<Option<u64>> {
-        let value = self.look(mem, node, order)?;
+        let value = self.read(mem, node, order)?;
         if value <= wanted || from >= 1 << order {
             return Ok(None);
         }
@@ -197,7 +197,7 @@ impl Buddy {
     }
 
     /// A node's value as it is in memory.
-    fn look<M: Memory>(&self, mem: &M, node: u64, order: u32) -> Result<u32> {
+    fn read<M: Memory>(&self, mem: &M, node: u64, order: u32) -> Result<u32> {
         let at = self.base + node;
         self.check(sync_word(at & !7).load(mem), at, order)
     }

@@ -16,7 +16,7 @@ use crate::pod::instance::worker::Worker;
 ///
 /// Cost: one sync load on incoherent memory.
 pub(in crate::pod) fn renew_classes<M: Memory>(worker: &Worker<M>) {
-    let classes = &worker.classes;
+    let classes = &worker.alloc.classes;
     if classes.classes.is_empty() || mutant::is(Mutant::ClassesKept) {
         return;
     }
@@ -33,7 +33,7 @@ pub fn remembered_cell<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Cel
         return None;
     }
     let frame = worker.geometry().frame_of(object);
-    let class = worker.classes.get(frame)?;
+    let class = worker.alloc.classes.get(frame)?;
     let layout = TABLE.get(class)?;
     let start = block_start(frame, layout.order);
     let index = layout.index_of(object - worker.geometry().frame_offset(start))?;

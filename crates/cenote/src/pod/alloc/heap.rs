@@ -85,7 +85,7 @@ pub fn allocate_for<M: Memory>(
         }
     };
     if is_of_operation(worker, actor, destination) {
-        if let Some(cached) = worker.recycler.take(class) {
+        if let Some(cached) = worker.reclaim.recycler.take(class) {
             return Ok(take_cached(worker, class, cached, destination));
         }
         if leaves_late::<M>() {
@@ -144,7 +144,7 @@ fn take_cached<M: Memory>(
     destination: OwnedWord,
 ) -> u64 {
     let CachedEntry { object, chunk, index } = cached;
-    let round = worker.recycler.round();
+    let round = worker.reclaim.recycler.round();
     let taken = Pending {
         object,
         class: class as u32,
@@ -158,7 +158,7 @@ fn take_cached<M: Memory>(
     crash_point(Point::AllocNew);
     leave_source(worker, &taken);
     crash_point(Point::AllocTaken);
-    worker.last_allocated.set(taken);
+    worker.alloc.last_allocated.set(taken);
     object
 }
 
@@ -208,7 +208,7 @@ fn take_reserved<M: Memory>(
     crash_point(Point::AllocNew);
     leave_reserve(mem, word, reserve);
     crash_point(Point::AllocTaken);
-    worker.last_allocated.set(taken);
+    worker.alloc.last_allocated.set(taken);
     Ok(taken.object)
 }
 
@@ -263,7 +263,7 @@ fn discard_at<M: Memory>(worker: &Worker<M>, named: OwnedWord) -> Result<()> {
 #[cold]
 fn discard_object<M: Memory>(worker: &Worker<M>, named: OwnedWord, object: u64) -> Result<()> {
     let (actor, mem) = (worker.actor(), worker.mem());
-    let taken = worker.last_allocated.get();
+    let taken = worker.alloc.last_allocated.get();
     if M::COHERENT && taken.object == object && put_back(worker, &taken, named) {
         return Ok(());
     }
@@ -320,7 +320,7 @@ fn refill<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize) -> Result<(
     if !worker.is_pinned() {
         (worker.pod().hooks().inner.make_room)(worker)?;
     }
-    let looks_everywhere = !worker.is_pinned() || worker.is_thorough.get();
+    let looks_everywhere = !worker.is_pinned() || worker.alloc.is_thorough.get();
     if take_from_block(worker, actor, class)? || looks_everywhere && adopt_any(worker, actor, class)? {
         return Ok(());
     }

@@ -65,7 +65,7 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
 
 /// While this pin stands, a block that was not free when it began keeps its bytes, whatever happens to the block.
 fn shield<M: Memory>(worker: &Worker<M>) -> Option<Pin<'_, M>> {
-    match mutant::is(Mutant::HoleLookedInto) {
+    match mutant::is(Mutant::HoleReadUnpinned) {
         true => None,
         false => worker.pin().ok(),
     }
@@ -94,7 +94,7 @@ pub(in crate::pod) fn adopt_hinted<M: Memory>(
     let mut tried = 0;
     let _shield = shield(worker);
     for step in 0..words.min(HINT_WORDS_MAX) {
-        let word = (worker.hint_cursor.get() + step) % words;
+        let word = (worker.alloc.hint_cursor.get() + step) % words;
         let mut bits = sync_word(worker.geometry().hints + 8 * word).load(worker.mem());
         while bits != 0 {
             let frame = word * 64 + u64::from(bits.trailing_zeros());
@@ -103,17 +103,20 @@ pub(in crate::pod) fn adopt_hinted<M: Memory>(
                 clear_hint(worker, frame);
                 tried += 1;
                 if adopt(worker, actor, class, frame, TABLE[class].objects / 8 + 1) {
-                    worker.hint_cursor.set(word);
+                    worker.alloc.hint_cursor.set(word);
                     return Ok(true);
                 }
                 if tried == ADOPTIONS_MAX {
-                    worker.hint_cursor.set(word + 1);
+                    worker.alloc.hint_cursor.set(word + 1);
                     return Ok(false);
                 }
             }
         }
     }
-    worker.hint_cursor.set(worker.hint_cursor.get() + HINT_WORDS_MAX);
+    worker
+        .alloc
+        .hint_cursor
+        .set(worker.alloc.hint_cursor.get() + HINT_WORDS_MAX);
     Ok(false)
 }
 

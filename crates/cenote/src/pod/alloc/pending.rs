@@ -17,12 +17,12 @@ use crate::pod::instance::worker::Worker;
 
 /// Makes room for one more pending allocation.
 pub(in crate::pod) fn make_room_for_pending<M: Memory>(worker: &Worker<M>) {
-    let pending = worker.pending.get();
+    let pending = worker.alloc.pending.get();
     if pending.has_left {
-        worker.pending.set(PendingAllocations::default());
+        worker.alloc.pending.set(PendingAllocations::default());
     } else if pending.count == PENDING_MAX {
         commit_pending(worker);
-        worker.pending.set(PendingAllocations::default());
+        worker.alloc.pending.set(PendingAllocations::default());
     }
 }
 
@@ -33,7 +33,7 @@ pub(in crate::pod) fn without_pending<M: Memory>(worker: &Worker<M>, class: usiz
         allocations,
         count,
         has_left,
-    } = worker.pending.get();
+    } = worker.alloc.pending.get();
     allocations[..count]
         .iter()
         .filter(|allocation| allocation.class as usize == class && !has_left)
@@ -50,10 +50,10 @@ pub(in crate::pod) fn allocate_pending<M: Memory>(
     destination: OwnedWord,
 ) -> u64 {
     destination.set_lazily(worker.mem(), allocation.object);
-    let mut pending = worker.pending.get();
+    let mut pending = worker.alloc.pending.get();
     pending.allocations[pending.count] = allocation;
     pending.count += 1;
-    worker.pending.set(pending);
+    worker.alloc.pending.set(pending);
     crash_point(Point::AllocNew);
     allocation.object
 }
@@ -61,7 +61,7 @@ pub(in crate::pod) fn allocate_pending<M: Memory>(
 /// Has pending allocations leave their sources; writes their names back first. Complete with the next fence, which comes before they are
 /// published: until then recovery finds them where they were, and forgets their names.
 pub(in crate::pod) fn commit_pending<M: Memory>(worker: &Worker<M>) {
-    let pending = worker.pending.get();
+    let pending = worker.alloc.pending.get();
     if !M::COHERENT && pending.count > 0 && !pending.has_left {
         worker.record().write_back_operation(worker.mem());
         worker.mem().fence();
@@ -72,7 +72,7 @@ pub(in crate::pod) fn commit_pending<M: Memory>(worker: &Worker<M>) {
 /// The same once the names have been written back. Complete with the next fence.
 #[inline]
 pub(in crate::pod) fn leave_sources<M: Memory>(worker: &Worker<M>) {
-    let pending = worker.pending.get();
+    let pending = worker.alloc.pending.get();
     if pending.has_left {
         return;
     }
@@ -81,7 +81,10 @@ pub(in crate::pod) fn leave_sources<M: Memory>(worker: &Worker<M>) {
         crash_point(Point::AllocTaken);
     }
     let has_left = true;
-    worker.pending.set(PendingAllocations { has_left, ..pending });
+    worker
+        .alloc
+        .pending
+        .set(PendingAllocations { has_left, ..pending });
 }
 
 /// Has an object leave the reserve or the list that it was taken from. Complete with the next fence.
@@ -118,14 +121,14 @@ pub(in crate::pod) enum Forgotten {
 
 /// Forgets the pending allocation of an object.
 pub(in crate::pod) fn forget_pending<M: Memory>(worker: &Worker<M>, object: u64) -> Option<Forgotten> {
-    let mut pending = worker.pending.get();
+    let mut pending = worker.alloc.pending.get();
     let n = pending.allocations[..pending.count]
         .iter()
         .position(|allocation| allocation.object == object)?;
     let allocation = pending.allocations[n];
     pending.allocations.copy_within(n + 1..pending.count, n);
     pending.count -= 1;
-    worker.pending.set(pending);
+    worker.alloc.pending.set(pending);
     Some(match pending.has_left {
         true => Forgotten::Left(allocation),
         false => Forgotten::InSource(allocation),
@@ -152,7 +155,7 @@ pub(in crate::pod) fn put_back<M: Memory>(
             mem.persist(word.offset(), 8);
         }
         Source::List { chunk, index, round } => {
-            if worker.recycler.round() != round {
+            if worker.reclaim.recycler.round() != round {
                 return false;
             }
             let (word, _) = entry(chunk, index);
@@ -168,11 +171,11 @@ pub(in crate::pod) fn put_back<M: Memory>(
 /// Puts an allocated entry back on its magazine.
 pub(in crate::pod) fn return_to_magazine<M: Memory>(worker: &Worker<M>, allocation: &Pending) {
     if let Source::List { chunk, index, round } = allocation.source
-        && worker.recycler.round() == round
+        && worker.reclaim.recycler.round() == round
     {
         let object = allocation.object;
         // If the magazine is full meanwhile, which cannot be, it waits in the list behind the others.
-        worker.recycler.put(
+        worker.reclaim.recycler.put(
             allocation.class as usize,
             CachedEntry { object, chunk, index },
             worker.limits().magazine_bytes,

@@ -194,7 +194,7 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
                 object - within,
                 layout.frames() * FRAME,
             )?;
-            worker.classes.remember(geometry.frame_of(object), class);
+            worker.alloc.classes.remember(geometry.frame_of(object), class);
             match layout.index_of(within) {
                 Some(index) => Ok(Location::Slab(Cell::new(worker, frame, class, index))),
                 None => Err(Error::corrupt("an offset between objects", object)),

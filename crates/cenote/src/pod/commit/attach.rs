@@ -165,13 +165,15 @@ impl<M: Memory> Worker<M> {
             if is_of_the_dead {
                 drop(lock::acquire(self, HEAP_LOCK)?);
             }
-            self.is_tidy.set(true);
+            self.reclaim.is_tidy.set(true);
             tidy(self);
         } else if is_of_the_dead || mutant::is(Mutant::AttachWaits) {
             drop(self.hold_list()?);
         } else {
             let (head, tail) = (self.record().head(), self.record().tail());
-            self.has_adopted.set(head.get(self.mem()) != tail.get(self.mem()));
+            self.reclaim
+                .has_adopted
+                .set(head.get(self.mem()) != tail.get(self.mem()));
         }
         Ok(())
     }
@@ -180,7 +182,7 @@ impl<M: Memory> Worker<M> {
     /// came with is left for the next.
     fn end(&self) {
         let record = self.record();
-        if !self.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
+        if !self.reclaim.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
             return;
         }
         // What cannot be given back now is found by recovery or by the place's next worker. The hold is never given back: else another worker could
@@ -196,7 +198,8 @@ impl<M: Memory> Worker<M> {
 fn register<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Registration {
     let (mem, death_slot) = (pod.mem(), pod.geometry().death_slot(index));
     unregister(mem, death_slot);
-    let registration = mem.kernel().register(death_slot, generation);
+    // SAFETY: the death slot of the place that this thread has just taken.
+    let registration = unsafe { mem.kernel().register(death_slot, generation) };
     event_count::notify_all(mem, DEATH_EVENTS);
     registration
 }
@@ -226,7 +229,8 @@ impl<M: Memory> Drop for Worker<M> {
         record.announced().announce(self.mem(), IDLE);
         // Before the record is free: then the death slot has another owner.
         let death_slot = self.geometry().death_slot(u32::from(self.actor().me) - 1);
-        self.mem().kernel().unregister(death_slot, self.registration);
+        // SAFETY: registered as the worker was attached, by this thread: a worker stays in its thread.
+        unsafe { self.mem().kernel().unregister(death_slot, self.registration) };
         unregister(self.mem(), death_slot);
         let mine = self.pod().claim(Phase::Alive, self.generation());
         let free = State {

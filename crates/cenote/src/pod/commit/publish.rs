@@ -89,22 +89,34 @@ impl Publication {
 /// Cost: one compare-exchange; on incoherent memory one wait for the new objects and the record, and one for what follows.
 #[inline]
 pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<Publication> {
-    match exchange(worker, change) {
-        Ok(()) => finish_committed(worker, worker.actor(), false).map(|()| Publication::Made),
-        Err(found) => Ok(Publication::Lost(found)),
+    let publication = exchange(worker, change);
+    if publication.is_made() {
+        finish_committed(worker, worker.actor(), false)?;
     }
+    Ok(publication)
+}
+
+/// How [`publish_claimed`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Claimed {
+    /// The change has been made.
+    Bound,
+    /// The slot held something else, or somebody cleared the claim. Nothing has happened.
+    Lost,
+    /// It was not confirmed. Nothing has happened.
+    Refused,
 }
 
 /// [`publish`] in two steps, for a slot that a further check must confirm: `change.current` is exchanged for
-/// `change.next` *claimed*; then, if `confirm` says so, that for `change.next`. Any worker may clear a claim. `Ok(false)` if nothing
-/// has happened.
+/// `change.next` *claimed*; then, if `confirm` says so, that for `change.next`. Any worker may clear a claim.
 ///
 /// Cost: one compare-exchange more.
 pub fn publish_claimed<M: Memory>(
     worker: &Worker<M>,
     change: &Change,
     confirm: impl FnOnce() -> Result<bool>,
-) -> Result<bool> {
+) -> Result<Claimed> {
     let mem = worker.mem();
     let (slot, claim) = (change.slot, change.next | SLOT_CLAIMED);
     intend(worker, change);
@@ -116,21 +128,24 @@ pub fn publish_claimed<M: Memory>(
     };
     if claimed.is_err() {
         give_up(worker);
-        return Ok(false);
+        return Ok(Claimed::Lost);
     }
     crash_point(Point::PublishClaimed);
     let confirmed = confirm();
     // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find, index::hash::probe::likely_object
     if matches!(confirmed, Ok(true)) && slot.compare_exchange(mem, claim, change.next).is_ok() {
         has_happened(worker);
-        return finish_committed(worker, worker.actor(), false).map(|()| true);
+        return finish_committed(worker, worker.actor(), false).map(|()| Claimed::Bound);
     }
     if !mutant::is(Mutant::ClaimLeft) {
         // NO PAIR: claim
         let _ = slot.compare_exchange_acquire(mem, claim, SLOT_CLEARED);
     }
     give_up(worker);
-    confirmed.map(|_| false)
+    confirmed.map(|is_confirmed| match is_confirmed {
+        true => Claimed::Lost,
+        false => Claimed::Refused,
+    })
 }
 
 /// Whether the worker with mark `remover`, whose tombstone was seen in `slot`, has recorded that this removal happened.
@@ -171,24 +186,27 @@ pub fn publish_with_secondaries<M: Memory>(
         words[1].set(worker.mem(), old[1]);
     }
     match exchange(worker, change) {
-        Ok(()) => finish_with_secondaries(worker, worker.actor(), false).map(|()| Publication::Made),
-        Err(found) => {
+        Publication::Made => {
+            finish_with_secondaries(worker, worker.actor(), false).map(|()| Publication::Made)
+        }
+        lost @ Publication::Lost(_) => {
             // Not written back: names in a record that says nothing else are ignored, and the next record is written back as a whole.
             for word in words {
                 word.set_lazily(worker.mem(), 0);
             }
-            Ok(Publication::Lost(found))
+            Ok(lost)
         }
     }
 }
 
+/// The record, and the exchange; what follows it is the caller's.
 #[inline]
-fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Result<(), u64> {
+fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> Publication {
     let mem = worker.mem();
     intend(worker, change);
     let (slot, current, next) = (change.slot, change.current, change.next);
     // PAIRS WITH: pod::tasks::result::result
-    // PAIRS WITH: index::ordered::find::reach_by_slow_path, index::ordered::find::reach_from, index::ordered::fast_path::fast_path_to
+    // PAIRS WITH: index::ordered::find::descend_by_slow_path, index::ordered::find::load_behind, index::ordered::fast_path::fast_path_to
     // PAIRS WITH: index::hash::probe::scan, index::hash::probe::find, index::hash::probe::likely_object
     let exchanged = match M::COHERENT {
         true => slot.compare_exchange(mem, current, next),
@@ -197,10 +215,10 @@ fn exchange<M: Memory>(worker: &Worker<M>, change: &Change) -> std::result::Resu
     };
     if let Err(found) = exchanged {
         give_up(worker);
-        return Err(found);
+        return Publication::Lost(found);
     }
     has_happened(worker);
-    Ok(())
+    Publication::Made
 }
 
 /// Fills in the record; on incoherent memory it is written back by the next fence.
@@ -408,8 +426,18 @@ fn retire_secondary<M: Memory>(
     retire_old(worker, actor, old, is_repeated)
 }
 
-/// Publishes the auxiliary allocation `object` by a compare-exchange of `word` from 0 to `expected`. If another was
-/// faster, the object is freed and `false` returned.
+/// What has become of an auxiliary allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Auxiliary {
+    /// It is published.
+    Published,
+    /// Another one was published before it; this one is free.
+    Freed,
+}
+
+/// Publishes the auxiliary allocation `object` by a compare-exchange of `word` from `empty` to `expected`. If another
+/// was faster, the object is freed.
 pub fn publish_auxiliary<M: Memory>(
     worker: &Worker<M>,
     word: SyncWord,
@@ -417,20 +445,20 @@ pub fn publish_auxiliary<M: Memory>(
     expected: u64,
     object: u64,
     points: [Point; 2],
-) -> Result<bool> {
+) -> Result<Auxiliary> {
     let actor = worker.actor();
     link_auxiliary(worker, actor, word.offset(), expected);
     crash_point(points[0]);
     // PAIRS WITH: pod::names::directory::read
-    // PAIRS WITH: index::hash::next_level, index::hash::look_at_root, index::hash::probe::probe_rest, index::hash::probe::probe_chain
+    // PAIRS WITH: index::hash::next_level, index::hash::check_root, index::hash::probe::probe_rest, index::hash::probe::probe_chain
     if word.compare_exchange(worker.mem(), empty, expected).is_ok() {
         crash_point(points[1]);
         mark_live(worker, object)?;
         clear_auxiliary(worker, actor);
-        return Ok(true);
+        return Ok(Auxiliary::Published);
     }
     discard_auxiliary(worker, actor)?;
-    Ok(false)
+    Ok(Auxiliary::Freed)
 }
 
 #[cfg(test)]

@@ -234,7 +234,10 @@ fn a_confirmed_claim_becomes_the_change<M: Mapped>() {
         held = writer.held();
         Ok(true)
     };
-    assert!(publish_claimed(&worker, &change, confirm).unwrap());
+    assert_eq!(
+        publish_claimed(&worker, &change, confirm).unwrap(),
+        Claimed::Bound
+    );
     assert_eq!(
         held,
         AFTER | SLOT_CLAIMED,
@@ -257,7 +260,10 @@ fn a_claim_that_is_not_confirmed_is_cleared_and_nothing_has_happened<M: Mapped>(
         old,
         ..writer.change()
     };
-    assert!(!publish_claimed(&worker, &change, || Ok(false)).unwrap());
+    assert_eq!(
+        publish_claimed(&worker, &change, || Ok(false)).unwrap(),
+        Claimed::Refused
+    );
     assert_eq!((writer.held(), writer.counted()), (SLOT_CLEARED, 0));
     assert_eq!(writer.said(), [operation::NONE, new, 0]);
     assert!(writer.waiting().is_empty());
@@ -284,7 +290,10 @@ fn a_claim_that_somebody_cleared_never_becomes_the_change<M: Mapped>() {
             writer.slot.store(&pool.mem, other);
             Ok(true)
         };
-        assert!(!publish_claimed(&worker, &writer.change(), confirm).unwrap());
+        assert_eq!(
+            publish_claimed(&worker, &writer.change(), confirm).unwrap(),
+            Claimed::Lost
+        );
         assert_eq!((writer.held(), writer.said()[0]), (other, operation::NONE));
     }
 }
@@ -303,7 +312,7 @@ fn a_claim_of_a_slot_that_holds_something_else_asks_for_no_confirmation<M: Mappe
         is_asked = true;
         Ok(true)
     };
-    assert!(!publish_claimed(&worker, &change, confirm).unwrap());
+    assert_eq!(publish_claimed(&worker, &change, confirm).unwrap(), Claimed::Lost);
     assert_eq!(
         (is_asked, writer.held(), writer.said()[0]),
         (false, BEFORE, operation::NONE)
@@ -482,14 +491,14 @@ fn an_auxiliary_object_is_published_by_the_first_to_come<M: Mapped>() {
     let points = [Point::LinkIntent, Point::LinkDone];
     let allocate = || allocate_for(&worker, actor, FRAME, actor.record.aux_object(), 0).unwrap();
     let first = allocate();
-    let is_first = publish_auxiliary(&worker, writer.slot, BEFORE, first, first, points).unwrap();
+    let auxiliary = publish_auxiliary(&worker, writer.slot, BEFORE, first, first, points).unwrap();
     assert_eq!(
-        (is_first, writer.held(), state_of(&worker, first)),
-        (true, first, ExtentState::Live)
+        (auxiliary, writer.held(), state_of(&worker, first)),
+        (Auxiliary::Published, first, ExtentState::Live)
     );
     let second = allocate();
-    let is_first = publish_auxiliary(&worker, writer.slot, BEFORE, second, second, points).unwrap();
-    assert_eq!((is_first, writer.held()), (false, first));
+    let auxiliary = publish_auxiliary(&worker, writer.slot, BEFORE, second, second, points).unwrap();
+    assert_eq!((auxiliary, writer.held()), (Auxiliary::Freed, first));
     assert!(locate(&worker, second).is_err(), "the second one is free");
 }
 
@@ -501,14 +510,18 @@ fn an_auxiliary_object_is_named_no_more_whoever_came_first<M: Mapped>() {
     for empty in [BEFORE, BEFORE] {
         let object = allocate_for(&worker, actor, 64, actor.record.aux_object(), 0).unwrap();
         let points = [Point::LinkIntent, Point::LinkDone];
-        let is_first = publish_auxiliary(&worker, writer.slot, empty, object, object, points).unwrap();
+        let auxiliary = publish_auxiliary(&worker, writer.slot, empty, object, object, points).unwrap();
         let words = [
             actor.record.aux_object(),
             actor.record.aux_word(),
             actor.record.aux_expected(),
         ];
         assert_eq!(words.map(|word| word.get(&pool.mem)), [0; 3]);
-        let expected = if is_first { CELL_LIVE } else { CELL_FREE };
+        let expected = if auxiliary == Auxiliary::Published {
+            CELL_LIVE
+        } else {
+            CELL_FREE
+        };
         assert_eq!(cell(&worker, object), expected);
     }
 }

@@ -49,7 +49,7 @@ use crate::pod::instance::advance::{least, reclaimable_below};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::drain;
 use crate::pod::instance::failures::Task;
-use crate::pod::instance::hooks::Dead;
+use crate::pod::instance::hooks::{Dead, StepOutcome};
 use crate::pod::instance::worker::{Worker, unregister};
 use crate::pod::lock;
 use crate::pod::reclaim::takeover::lists_taken;
@@ -121,7 +121,7 @@ pub(in crate::pod) fn recover_all<M: Memory>(worker: &Worker<M>, recovered: &mut
             // Whether its recoverer fails is not known yet.
             Ok(true) => is_whole &= state.phase != Phase::Recovering,
             Ok(false) => {
-                is_whole &= recover_one(worker, index, state, recovered);
+                is_whole &= recover_one(worker, index, state, recovered) == Recoverer::This;
                 crash_point(Point::RecoverWorker);
             }
             Err(error) => recovered.fail(worker, Task::Dead, Dead::at(index, state), &error),
@@ -170,16 +170,25 @@ fn free_place<M: Memory>(worker: &Worker<M>, index: u32, recovered: &mut Recover
     Ok(())
 }
 
-/// Recovers a worker that was seen dead in this state, unless another worker has claimed it; `false` if it is left to others, or for later.
+/// Who recovers a dead worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::pod) enum Recoverer {
+    /// This worker did, or failed to: the failure is noted.
+    This,
+    /// Others, or this one later.
+    Others,
+}
+
+/// Recovers a worker that was seen dead in this state, unless another worker has claimed it.
 pub(in crate::pod) fn recover_one<M: Memory>(
     worker: &Worker<M>,
     index: u32,
     state: State,
     recovered: &mut Recovered,
-) -> bool {
+) -> Recoverer {
     recover(worker, index, state, recovered).unwrap_or_else(|error| {
         recovered.fail(worker, Task::Dead, Dead::at(index, state), &error);
-        true
+        Recoverer::This
     })
 }
 
@@ -190,14 +199,14 @@ fn recover<M: Memory>(
     index: u32,
     state: State,
     recovered: &mut Recovered,
-) -> Result<bool> {
+) -> Result<Recoverer> {
     let mem = worker.mem();
     let record = WorkerRecord::new(worker.geometry(), index);
     if !M::COHERENT && !worker.pod().disown(index, state.generation) {
-        return Ok(false);
+        return Ok(Recoverer::Others);
     }
     if !worker.pod().may_recover()? {
-        return Ok(false);
+        return Ok(Recoverer::Others);
     }
     // A thread that died alone has left its lines in this process's cache; what a dead process has left is drained already.
     if worker.pod().is_own(state) {
@@ -216,7 +225,7 @@ fn recover<M: Memory>(
         .is_err()
         && !mutant::is(Mutant::RecoveryWithoutClaim)
     {
-        return Ok(false);
+        return Ok(Recoverer::Others);
     }
     crash_point(Point::RecoverClaimed);
     mutant::also(Mutant::NotifiedUnderClaim, || {
@@ -251,7 +260,7 @@ fn recover<M: Memory>(
         .state()
         .compare_exchange_acquire(mem, claim.encode(), next.encode());
     hint_at_orphans(worker, record);
-    outcome.map(|()| true)
+    outcome.map(|()| Recoverer::This)
 }
 
 /// Steps 1 to 7, under the claim, but for the record's state.
@@ -307,7 +316,8 @@ fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, 
     for (n, step) in worker.pod().hooks().steps.iter().enumerate() {
         let (task, began) = (Task::Step(step.name), worker.pod().begin_task());
         match (step.run)(worker, dead) {
-            Ok(was_there) => {
+            Ok(outcome) => {
+                let was_there = outcome == StepOutcome::Recovered;
                 entry.done |= u64::from(was_there) << (log::FIRST_STEP + n as u32);
                 worker.pod().end_task(task, began);
             }
@@ -421,7 +431,7 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     }
     let (head, tail) = retire::span(worker, actor.record)?;
     if actor == worker.actor() {
-        worker.has_adopted.set(head != tail);
+        worker.reclaim.has_adopted.set(head != tail);
     }
     Ok(())
 }

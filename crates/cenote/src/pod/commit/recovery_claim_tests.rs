@@ -7,7 +7,7 @@ use crate::memory::checked::sync_word;
 use crate::memory::{Coherent, Mapped};
 use crate::pod::Pod;
 use crate::pod::format::geometry::FRAME;
-use crate::pod::instance::hooks::{Hooks, Step};
+use crate::pod::instance::hooks::{Hooks, Step, StepOutcome};
 use crate::pod::instance::limits::Limits;
 use crate::pod::pool_for_tests::{TestPool, hooks, on_both, waiting_in};
 
@@ -224,12 +224,12 @@ fn a_worker_that_recovers_with<M: Mapped>(pool: &TestPool<M>, hooks: Hooks<M>) -
 }
 
 /// Says in a word of the superblock's page that nobody uses here in what phase it found the dead.
-fn note_phase<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<bool> {
+fn note_phase<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<StepOutcome> {
     let state = WorkerRecord::new(worker.geometry(), dead.index)
         .state()
         .load(worker.mem());
     LOGGED_PHASE.store(worker.mem(), 1 + State::decode(state).phase as u64);
-    Ok(true)
+    Ok(StepOutcome::Recovered)
 }
 
 const LOGGED_PHASE: SyncWord = sync_word(4032);

@@ -38,10 +38,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Searches for groups, if it is time to or the death event count was notified; then [`look`](Relay::look)s.
+    /// Searches for groups, if it is time to or the death event count was notified; then [`poll`](Relay::poll)s.
     ///
     /// Cost: a load for each event count; now and then one for each entry of the directory.
-    pub fn look_everywhere<M: Memory>(&mut self, worker: &Worker<M>) -> bool {
+    pub fn search_and_poll<M: Memory>(&mut self, worker: &Worker<M>) -> bool {
         let mem = worker.mem();
         let has_somebody_come = self.heard.first().is_none_or(|death| {
             crate::pod::instance::event_count::notifications(mem, death.event_count) != death.notifications
@@ -51,7 +51,7 @@ impl Relay {
             self.search(worker);
         }
         self.until_search -= 1;
-        self.look(mem)
+        self.poll(mem)
     }
 
     /// A new event count may have been notified already.
@@ -74,7 +74,7 @@ impl Relay {
     /// Wakes sleepers under this kernel by event counts that were notified since the last poll. Returns whether one was.
     ///
     /// Cost: a load for each event count; a system call for each that was notified lately.
-    pub fn look<M: Memory>(&mut self, mem: &M) -> bool {
+    pub fn poll<M: Memory>(&mut self, mem: &M) -> bool {
         let mut was_notified = false;
         for heard in &mut self.heard {
             let notifications = crate::pod::instance::event_count::notifications(mem, heard.event_count);

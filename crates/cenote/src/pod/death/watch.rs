@@ -24,7 +24,7 @@
 
 use std::time::Duration;
 
-use crate::memory::{Memory, SLEEPS_BY_MAX};
+use crate::memory::{DeathSlot, Memory, SLEEPS_BY_MAX};
 use crate::pod::commit::recovery::{self, Recovered};
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::format::superblock::{DEATH_EVENTS, LAST_SCAN};
@@ -46,7 +46,7 @@ const RESTLESS_POLLS: u32 = 40;
 #[derive(Debug)]
 pub struct Watch {
     /// Death slots of the workers that lived in the last scan, and their generations.
-    death_slots: Vec<(u64, u32)>,
+    death_slots: Vec<(DeathSlot, u32)>,
     /// Whether this host has an agent.
     is_in_pod: bool,
     /// Scans left that are thorough.
@@ -83,7 +83,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// This thread is about to sleep by the death event count; to be called before [`Watch::look`].
+    /// This thread is about to sleep by the death event count; to be called before [`Watch::poll`].
     pub fn prepare_wait<M: Memory>(worker: &Worker<M>) -> (u64, u32) {
         event_count::prepare_wait(worker.mem(), DEATH_EVENTS)
     }
@@ -91,7 +91,7 @@ impl Watch {
     /// Scans all workers, and recovers the dead. `due` says that a slow tick has passed.
     ///
     /// Cost: two or three loads a worker; if the scan is thorough, a system call for each process too.
-    pub fn look<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Recovered {
+    pub fn poll<M: Memory>(&mut self, worker: &Worker<M>, due: bool) -> Recovered {
         let mut recovered = Recovered::default();
         let pod = worker.pod();
         let (mem, geometry, high) = (worker.mem(), worker.geometry(), pod.workers_high());
@@ -149,7 +149,7 @@ impl Watch {
     /// Sleeps until a worker dies that was seen alive, an event count is notified, or the time is over; for [`Watch::timeout`] at most if it is to
     /// see all deaths.
     pub fn wait<M: Memory>(&self, worker: &Worker<M>, event_counts: &[(u64, u32)], time: Duration) {
-        let death_slots: Vec<u64> = self
+        let death_slots: Vec<DeathSlot> = self
             .death_slots
             .iter()
             .map(|&(death_slot, _)| death_slot)
@@ -165,7 +165,7 @@ impl Watch {
         let kernel = worker.mem().kernel();
         for &(death_slot, generation) in &self.death_slots {
             if kernel.has_died(death_slot, generation) {
-                kernel.wake(death_slot);
+                kernel.wake(death_slot.offset());
             }
         }
     }

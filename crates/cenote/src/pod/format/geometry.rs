@@ -18,8 +18,8 @@
 //! on the file system.
 
 use super::superblock::Kind;
-use crate::memory::LINE;
 use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
+use crate::memory::{DeathSlot, LINE};
 
 /// The host id of processes on a machine that is no part of a pod.
 pub const ALONE: u32 = 0;
@@ -188,8 +188,9 @@ impl Geometry {
 
     /// A worker's death slot: the last word of a page, so that what follows it can be in memory of the worker's process alone.
     #[inline]
-    pub fn death_slot(&self, index: u32) -> u64 {
-        self.worker(index) + WORKER_BYTES - 8
+    pub fn death_slot(&self, index: u32) -> DeathSlot {
+        // SAFETY: the last word of a worker's record, and the one before it.
+        unsafe { DeathSlot::at(self.worker(index) + WORKER_BYTES - 8) }
     }
 
     /// A process's entry.

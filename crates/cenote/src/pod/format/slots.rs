@@ -5,7 +5,7 @@
 //!
 //! | word | |
 //! |---|---|
-//! | 0 `turn` | a number that grows each time the slot stands in a queue or its worker reads, and in the low 3 bits a [`Stand`] |
+//! | 0 `turn` | a number that grows each time the slot stands in a queue or its worker reads, and in the low 3 bits a [`SlotState`] |
 //! | 8 `before` | in a queue: the slot that it stands behind; else the last such slot |
 //! | 16 `lock` | the lock's offset, or 0; stays when the slot is at rest |
 //! | 24 `owner` | the identity of the worker that used it last |
@@ -27,7 +27,7 @@ const SLOTS_AT: u64 = 128;
 
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stand {
+pub enum SlotState {
     /// For nothing, or to name the lock that its worker holds.
     Rest,
     /// It stands in a queue; its worker waits, or owns the lock.
@@ -35,7 +35,7 @@ pub enum Stand {
     /// It stands in a queue, and its worker has given up, for good.
     Left,
     /// It stands in a queue; its worker owned the lock, and a panic ended that.
-    Abandoned,
+    Poisoned,
     /// Its worker reads under a shared lock.
     Reading,
     /// Its worker waits for a lock that has no queue.
@@ -44,13 +44,13 @@ pub enum Stand {
     Damaged,
 }
 
-impl Stand {
+impl SlotState {
     const fn encode(self) -> u64 {
         match self {
             Self::Rest => 0,
             Self::Queued => 1,
             Self::Left => 2,
-            Self::Abandoned => 4,
+            Self::Poisoned => 4,
             Self::Reading => 5,
             Self::Waiting => 6,
             Self::Damaged => 7,
@@ -65,15 +65,15 @@ pub struct Turn(pub u64);
 impl Turn {
     /// What the slot is used for.
     #[inline]
-    pub fn stand(self) -> Stand {
+    pub fn state(self) -> SlotState {
         match self.0 & 7 {
-            0 => Stand::Rest,
-            1 => Stand::Queued,
-            2 => Stand::Left,
-            4 => Stand::Abandoned,
-            5 => Stand::Reading,
-            6 => Stand::Waiting,
-            _ => Stand::Damaged,
+            0 => SlotState::Rest,
+            1 => SlotState::Queued,
+            2 => SlotState::Left,
+            4 => SlotState::Poisoned,
+            5 => SlotState::Reading,
+            6 => SlotState::Waiting,
+            _ => SlotState::Damaged,
         }
     }
 
@@ -85,22 +85,25 @@ impl Turn {
 
     /// The same turn, used for something else.
     #[inline]
-    pub fn to(self, stand: Stand) -> Self {
-        Self(self.0 & !7 | stand.encode())
+    pub fn to(self, state: SlotState) -> Self {
+        Self(self.0 & !7 | state.encode())
     }
 
     /// Whether no slot that stood behind this one in the turn of this number still does. A slot that is used for another
     /// lock was at rest before.
     #[inline]
     pub fn is_over(self, number: u64) -> bool {
-        let rests = matches!(self.stand(), Stand::Rest | Stand::Reading | Stand::Waiting);
+        let rests = matches!(
+            self.state(),
+            SlotState::Rest | SlotState::Reading | SlotState::Waiting
+        );
         rests || self.number() != number
     }
 
     /// The next turn.
     #[inline]
-    pub fn next(self, stand: Stand) -> Self {
-        Self(((self.number() + 1) & ((1 << NUMBER_BITS) - 1)) << 3 | stand.encode())
+    pub fn next(self, state: SlotState) -> Self {
+        Self(((self.number() + 1) & ((1 << NUMBER_BITS) - 1)) << 3 | state.encode())
     }
 }
 

@@ -13,7 +13,7 @@
 //! came before the fence began.
 //!
 //! **Crash.** Each event is appended like any other. The event of a host's death sets the word that says whose members are being announced dead
-//! (`group.announcing_deaths`); the next holder of the lock goes on with them.
+//! (`group.announcing-deaths`); the next holder of the lock goes on with them.
 
 use super::Group;
 use super::append::Change;
@@ -24,7 +24,7 @@ use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::host::HostInstance;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::instance::hooks::Dead;
+use crate::pod::instance::hooks::{Dead, StepOutcome};
 use crate::pod::lock;
 use crate::pod::names::directory::{self, KIND_GROUP};
 
@@ -147,17 +147,20 @@ impl Group {
     }
 }
 
-/// Notifies all groups that a worker has died. A step of recovery. Returns whether a group had it.
+/// Notifies all groups that a worker has died. A step of recovery.
 ///
 /// Cost: a load for each entry of the directory; for each group one for each member, a load and a compare-exchange, and a
 /// system call if a thread sleeps by it.
-pub fn died<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<bool> {
+pub fn died<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<StepOutcome> {
     let mut was_there = false;
     let outcome = for_each(worker, |group| {
         was_there |= group.announce_death(worker, dead.identity())?;
         Ok(())
     });
-    outcome.map(|()| was_there)
+    outcome.map(|()| match was_there {
+        true => StepOutcome::Recovered,
+        false => StepOutcome::Nothing,
+    })
 }
 
 /// Notifies all groups that a host has died, and with it all its members. Its processes must not write any more. May be repeated.

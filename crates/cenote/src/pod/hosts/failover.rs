@@ -110,7 +110,7 @@ pub struct FailoverController<M: Memory> {
     deferred: u64,
     taking: Option<Taking>,
     /// The last report, if it was of trouble.
-    told: Option<LeaseEvent>,
+    last_event: Option<LeaseEvent>,
 }
 
 /// A lease that is being taken.
@@ -153,7 +153,7 @@ impl<M: Memory> FailoverController<M> {
             heard: Heard::default(),
             deferred: 0,
             taking: None,
-            told: None,
+            last_event: None,
         })
     }
 
@@ -165,7 +165,7 @@ impl<M: Memory> FailoverController<M> {
     /// Polls once, and goes on with what is to be done. Returns whether more is to be done: then call it again soon.
     ///
     /// Cost: two to five round trips while all is well; makes no exchange in the pool.
-    pub fn look(
+    pub fn poll(
         &mut self,
         how: Poll,
         election: &mut dyn LeaseElection,
@@ -223,12 +223,12 @@ impl<M: Memory> FailoverController<M> {
     fn forget(&mut self) {
         self.heard = Heard::default();
         self.deferred = 0;
-        self.told = None;
+        self.last_event = None;
     }
 
     fn tell_once(&mut self, event: LeaseEvent, tell: &mut dyn FnMut(LeaseEvent)) {
-        if self.told.as_ref() != Some(&event) {
-            self.told = Some(event.clone());
+        if self.last_event.as_ref() != Some(&event) {
+            self.last_event = Some(event.clone());
             tell(event);
         }
     }

@@ -201,7 +201,7 @@ impl Monitor {
     /// `may_lead` is asked before every host, and again before a host is suspected; as soon as it says no, this monitor stands by.
     ///
     /// Cost: one round trip for the lock, and two or three for each host.
-    pub fn look<M: Memory>(
+    pub fn poll<M: Memory>(
         &mut self,
         worker: &Worker<M>,
         fence: &mut dyn Fence<M>,

@@ -33,8 +33,8 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
 /// The bound below which tags are reclaimable: `least`, or an earlier greater one. A later announcement is of a reader that loads later,
 /// and cannot reach what was unlinked when it was found reclaimable.
 pub(in crate::pod) fn reclaimable_below<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
-    let below = worker.least_seen.get().max(least);
-    worker.least_seen.set(below);
+    let below = worker.reclaim.least_seen.get().max(least);
+    worker.reclaim.least_seen.set(below);
     below
 }
 

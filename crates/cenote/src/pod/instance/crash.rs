@@ -88,11 +88,11 @@ points! {
     NamingReadied = "naming.readied", "a lock without a name is ready for its next name";
     NamingWritten = "naming.written", "a lock's name is written, the lock does not count as named yet";
     NamingVacated = "naming.vacated", "a lock's name is removed, the remover still has the lock";
-    HeldTaken = "held.taken", "a user's lock is owned, its owner has not been told";
-    HeldSeized = "held.seized", "a user's lock is taken from a dead owner, its new owner has not been told";
+    HeldTaken = "held.taken", "a user's lock is owned, its owner does not know yet";
+    HeldSeized = "held.seized", "a user's lock is taken from a dead owner, its new owner does not know yet";
     HeldNoted = "held.noted", "the owner has left a note";
     HeldForgotten = "held.forgotten", "the note is withdrawn, the lock is not unlocked";
-    HeldNotNotified = "held.untold", "a lock, or a place in its queue, is given up, the waiters that sleep for it have not been woken";
+    HeldNotNotified = "held.not-notified", "a lock, or a place in its queue, is given up, the waiters that sleep for it have not been woken";
     CondvarUnlocked = "condvar.unlocked", "a waiter for a condition variable has prepared to wait, and unlocked";
     QueueIntent = "queue.intent", "a slot says that it is queued, and is not in the queue";
     QueueJoined = "queue.joined", "a slot is in the queue, and has not checked whether it has to wait";
@@ -109,8 +109,8 @@ points! {
     DirectoryDecided = "directory.decided", "a directory lock's entry is about to change, nothing is written";
     DirectoryWritten = "directory.written", "the entry's other copy is written, and is not valid yet";
     DirectoryChanged = "directory.changed", "the entry is changed, its lock is still held";
-    DirectoryUntold = "directory.untold", "the entry is changed, the nodes that it concerns have not been notified";
-    DirectoryHeld = "directory.held", "a directory lock is held to write, its holder has not been told";
+    DirectoryNotNotified = "directory.not-notified", "the entry is changed, the nodes that it concerns have not been notified";
+    DirectoryHeld = "directory.held", "a directory lock is held to write, its holder does not know yet";
     RecoverHeld = "recover.held", "a dead worker's locks are recovered";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";
     RecoverStep = "recover.step", "a registered step of a dead worker's recovery is done";
@@ -121,7 +121,7 @@ points! {
     GroupMember = "group.member", "an event's member is changed, the event is not counted";
     GroupCounted = "group.counted", "an event is counted, its commit is not cleared";
     GroupCleared = "group.cleared", "an event is complete, nobody has been woken";
-    GroupAnnouncingDeaths = "group.announcing_deaths", "a host's death is in the log, the deaths of its members are not yet";
+    GroupAnnouncingDeaths = "group.announcing-deaths", "a host's death is in the log, the deaths of its members are not yet";
     RecoverClaim = "recover.claim", "a dead operation's claim is cleared, its outcome not recorded";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";
@@ -134,9 +134,9 @@ points! {
     TasksHelped = "tasks.helped", "a worker has claimed the other end of a chunk that another one works on";
     TasksWritten = "tasks.written", "a task's result is written, its slot unchanged";
     TasksCommitted = "tasks.committed", "a task's result is published, its claim unchanged";
-    BigFreed = "big.freed", "a retired extent is freed with its batch";
+    ExtentFreed = "extent.freed", "a retired extent is freed with its batch";
     HostUp = "host.up", "a host is up and has no agent";
-    HomeClaimed = "host.settled", "a generation of a host has a home machine, nobody has joined it";
+    HomeClaimed = "host.home-claimed", "a generation of a host has a home machine, nobody has joined it";
     AgentTaken = "host.agent", "a host has an agent, which has not sent a heartbeat";
     Declared = "host.declared", "a dead process is declared dead and not recovered";
     HostLeaving = "host.leaving", "a host is leaving, its agent still there";

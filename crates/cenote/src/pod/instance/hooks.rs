@@ -10,9 +10,19 @@ use crate::pod::format::record::State;
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, Actor) -> Result<()>;
-/// Frees what a tagged extent refers to, before the extent itself is freed, following a limited number of links. Returns whether nothing is
-/// left of it. Registered by the index layer.
-pub type DrainExtent<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<bool>;
+/// Frees what a tagged extent refers to, before the extent itself is freed, following a limited number of links. Registered
+/// by the index layer.
+pub type DrainExtent<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<Progress>;
+
+/// How far work has come that is done in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// All of it is done.
+    Complete,
+    /// Some is left for the next call.
+    Partial,
+}
 
 /// Calls its last argument for the lines that a tagged extent refers to; registered by the index layer. Other objects
 /// have none.
@@ -57,8 +67,17 @@ impl Display for Dead {
 pub struct Step<M: Memory> {
     /// Its name in figures.
     pub name: &'static str,
-    /// Does it; returns whether there was something to do.
-    pub run: fn(&Worker<M>, Dead) -> Result<bool>,
+    /// Does it.
+    pub run: fn(&Worker<M>, Dead) -> Result<StepOutcome>,
+}
+
+/// What a [`Step`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepOutcome {
+    /// The dead worker had something of the structure, and has it no more.
+    Recovered,
+    /// It had nothing of it.
+    Nothing,
 }
 
 /// Functions that the layers above register, so that recovery can finish what it does not understand.

@@ -2,6 +2,7 @@
 //! `docs/protocols/instances.md`, `docs/protocols/reclamation.md` for epochs.
 
 pub mod advance;
+pub(in crate::pod) mod alloc_state;
 pub(crate) mod back_off;
 pub(in crate::pod) mod class_cache;
 pub mod crash;
@@ -15,6 +16,7 @@ pub mod limits;
 pub(in crate::pod) mod lives;
 pub(in crate::pod) mod pending;
 pub mod process;
+pub(in crate::pod) mod reclaim_state;
 pub mod recycle;
 pub mod repair;
 pub mod waits;

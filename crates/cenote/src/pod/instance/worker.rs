@@ -1,21 +1,23 @@
 //! A worker: one thread's place in the pool.
 //!
 //! [`attach`](crate::pod::commit) describes how it attaches and detaches. In between, the worker alone writes its record's owned words. What
-//! upper folders remember for a worker are fields of it; their types are here, and their use is there. [`Worker::pin`] announces that the
+//! an upper folder remembers for a worker is one field of it; its type is here, and its use is there. [`Worker::pin`] announces that the
 //! worker reads: until the [`Pin`] is dropped, nothing that it can reach is reused.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::alloc_state::AllocState;
 use super::back_off::BackOff;
-use super::class_cache::Classes;
 use super::epoch;
 use super::limits::Limits;
-use super::pending::{Pending, PendingAllocations};
 use super::process::Pod;
+use super::reclaim_state::ReclaimState;
 use crate::error::{Error, Result};
-use crate::memory::{ForkWatch, LocalWord, Memory, Registration, Snapshot, compiler_barrier, forked};
+use crate::memory::{
+    DeathSlot, ForkWatch, LocalWord, Memory, Registration, Snapshot, compiler_barrier, forked,
+};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::{FRAME, Geometry};
@@ -89,39 +91,16 @@ pub struct Worker<M: Memory> {
     /// Incoherent memory: the time of the present announcement. It grows; what was read under another may have been reused.
     stamp: Cell<u64>,
     local: Arc<LocalPin>,
-    pub(in crate::pod) retired_since: Cell<u32>,
-    /// Bytes retired since, about.
-    pub(in crate::pod) retired_bytes_since: Cell<u64>,
-    /// An operation that found the pool full is tried again: allocation scans every block.
-    pub(in crate::pod) is_thorough: Cell<bool>,
-    /// The highest least announcement that it has seen: what was reclaimable stays so, even if an older epoch is announced later.
-    pub(in crate::pod) least_seen: Cell<u64>,
-    /// Scans for reclaimable entries.
-    pub(in crate::pod) scans: Cell<u32>,
-    /// Where the lists of other workers ended in the last scan.
-    pub(in crate::pod) tails_seen: Cell<Vec<u64>>,
-    /// Holds of the own list; see `takeover`.
-    pub(in crate::pod) holds: Cell<u32>,
-    /// The version of the own list that is known.
-    pub(in crate::pod) list_version: Cell<u64>,
-    /// Whether its record was brought into order.
-    pub(in crate::pod) is_tidy: Cell<bool>,
-    /// Whether the place came with a list that was not empty, and that still is not.
-    pub(in crate::pod) has_adopted: Cell<bool>,
-    pub(in crate::pod) hint_cursor: Cell<u64>,
-    pub(in crate::pod) last_allocated: Cell<Pending>,
+    /// What `reclaim` remembers.
+    pub(in crate::pod) reclaim: ReclaimState,
+    /// What `alloc` remembers.
+    pub(in crate::pod) alloc: AllocState,
     pub(in crate::pod) back_off: BackOff,
     /// Incoherent memory: the last operation is over, and that may not have been written back.
     pub(in crate::pod) is_end_in_flight: Cell<bool>,
-    /// Incoherent memory: what was allocated for the present operation.
-    pub(in crate::pod) pending: Cell<PendingAllocations>,
-    /// Incoherent memory: size classes of blocks, as they were when they were looked up.
-    pub(in crate::pod) classes: Classes,
     slots: OwnSlots,
     /// Numbers given to removals.
     removals: Cell<u32>,
-    /// Entries of its retired list that may be allocated again.
-    pub(in crate::pod) recycler: super::recycle::Recycler,
 }
 
 impl<M: Memory> Worker<M> {
@@ -154,25 +133,12 @@ impl<M: Memory> Worker<M> {
             epoch_since: Cell::new(0),
             stamp: Cell::new(0),
             local,
-            retired_since: Cell::new(0),
-            retired_bytes_since: Cell::new(0),
-            is_thorough: Cell::new(false),
-            least_seen: Cell::new(0),
-            scans: Cell::new(0),
-            tails_seen: Cell::default(),
-            holds: Cell::new(u32::from(!M::COHERENT)),
-            list_version: Cell::new(list_version),
-            is_tidy: Cell::new(false),
-            has_adopted: Cell::new(false),
-            hint_cursor: Cell::new(0),
-            last_allocated: Cell::new(Pending::default()),
+            reclaim: ReclaimState::new::<M>(list_version),
+            alloc: AllocState::new::<M>(),
             back_off: BackOff::new(u64::from(actor.me)),
             is_end_in_flight: Cell::new(false),
-            pending: Cell::default(),
-            classes: Classes::new::<M>(),
             slots: OwnSlots::default(),
             removals: Cell::new(0),
-            recycler: super::recycle::Recycler::default(),
         }
     }
 
@@ -509,9 +475,9 @@ impl<M: Memory> Worker<Snapshot<M>> {
 }
 
 /// Drops a death slot from this host's cache: the next owner may be on another host, and would not see this cache's changes.
-pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: u64) {
+pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: DeathSlot) {
     if !M::COHERENT {
-        mem.invalidate(death_slot - 8, 16);
+        mem.invalidate(death_slot.offset() - 8, 16);
         mem.fence();
     }
 }

@@ -15,7 +15,7 @@ use crate::memory::checked::{published, sync_word, unpublished, word_line};
 use crate::memory::{LINE, Memory};
 
 use crate::mutant::{self, Mutant};
-use crate::pod::commit::publish::publish_auxiliary;
+use crate::pod::commit::publish::{Auxiliary, publish_auxiliary};
 use crate::pod::format::geometry::ENTRY_BYTES;
 use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::Point;
@@ -254,7 +254,7 @@ fn create<M: Memory>(
     let offset = build()?;
     write_name(mem, at, name);
     let points = [Point::NameIntent, Point::NameDone];
-    if !publish_auxiliary(worker, sync_word(at), before, offset | kind, offset, points)? {
+    if publish_auxiliary(worker, sync_word(at), before, offset | kind, offset, points)? == Auxiliary::Freed {
         return Err(Error::corrupt(
             "a directory entry that changed under its lock, seen",
             at,

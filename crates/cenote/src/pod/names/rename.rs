@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::memory::checked::sync_word;
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::commit::publish::publish_auxiliary;
+use crate::pod::commit::publish::{Auxiliary, publish_auxiliary};
 use crate::pod::format::superblock::DIRECTORY_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::Worker;
@@ -148,7 +148,7 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
         if offset == 0 {
             offset = (making.build)()?;
             let points = [Point::NameIntent, Point::NameDone];
-            if !publish_auxiliary(worker, word, 0, offset, offset, points)? {
+            if publish_auxiliary(worker, word, 0, offset, offset, points)? == Auxiliary::Freed {
                 return Err(Error::corrupt(
                     "a directory entry that changed under its lock, seen",
                     at,

@@ -16,7 +16,7 @@ use crate::pod::instance::worker::Worker;
 
 /// A worker that has been reading since before the present epoch.
 #[derive(Clone, Copy, Debug)]
-pub struct Holder {
+pub struct Laggard {
     /// Its place.
     pub index: u32,
     /// The state of its record.
@@ -36,7 +36,7 @@ pub struct Amount {
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
     /// Workers that hold the epoch back.
-    pub holders: Vec<Holder>,
+    pub laggards: Vec<Laggard>,
     /// When that was noticed first, in seconds since 1970; `None` if no worker does.
     pub since: Option<u64>,
     /// All that is retired.
@@ -46,7 +46,7 @@ pub struct Backlog {
 }
 
 /// Scans all workers. Advances the epoch as far as possible, so that the workers that hold it back show.
-pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
+pub fn inspect<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     let mem = worker.mem();
     let least = match worker.pod().is_reader() {
         // This advances nothing: a worker that began to read lately is at most one behind.
@@ -62,11 +62,11 @@ pub fn look<M: Memory>(worker: &Worker<M>) -> Result<Backlog> {
     for (index, state) in worker.pod().attached_workers() {
         let announced = WorkerRecord::new(worker.geometry(), index).announced().load(mem);
         if state.phase == Phase::Alive && announced != IDLE && announced < now {
-            backlog.holders.push(Holder { index, state });
+            backlog.laggards.push(Laggard { index, state });
         }
     }
     let noted = HELD_BACK.load(mem);
-    if !backlog.holders.is_empty() && noted as u32 == now as u32 {
+    if !backlog.laggards.is_empty() && noted as u32 == now as u32 {
         backlog.since = Some(noted >> 32);
     }
     // Chunks that leave lists meanwhile stay intact while this reads.

@@ -44,6 +44,7 @@ use crate::pod::format::record::WorkerRecord;
 use crate::pod::format::superblock::ORPHANS;
 use crate::pod::instance::advance::{advance, least, reclaimable_below};
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::hooks::Progress;
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
@@ -54,8 +55,8 @@ const DECIDED: u64 = 1;
 #[inline]
 fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let limits = worker.limits();
-    if worker.retired_since.get() < limits.collect_every
-        && worker.retired_bytes_since.get() < limits.collect_bytes
+    if worker.reclaim.retired_since.get() < limits.collect_every
+        && worker.reclaim.retired_bytes_since.get() < limits.collect_bytes
     {
         return Ok(());
     }
@@ -76,15 +77,15 @@ pub fn begin_write<M: Memory>(worker: &Worker<M>) -> Result<ListHold<'_, M>> {
 #[cold]
 pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let _hold = worker.hold_list()?;
-    worker.retired_since.set(0);
-    if let Some(until) = worker.recycler.stopped_before() {
+    worker.reclaim.retired_since.set(0);
+    if let Some(until) = worker.reclaim.recycler.stopped_before() {
         return fill_magazines_on(worker, until);
     }
-    worker.retired_bytes_since.set(0);
+    worker.reclaim.retired_bytes_since.set(0);
     let least = reclaimable_below(worker, advance(worker));
     let found = fill_magazines(worker, least)?;
-    let scans = worker.scans.get().wrapping_add(1);
-    worker.scans.set(scans);
+    let scans = worker.reclaim.scans.get().wrapping_add(1);
+    worker.reclaim.scans.set(scans);
     let maintains = scans.is_multiple_of(worker.limits().maintain_every.max(1));
     if maintains || ORPHANS.load(worker.mem()) != 0 {
         // Moving lists takes the allocator's lock, and all workers may be at it: each takes one.
@@ -102,7 +103,7 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
 /// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves: others free it
 /// as they collect, and a leaving worker leaves it to adopters.
 pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
-    if worker.has_adopted.get()
+    if worker.reclaim.has_adopted.get()
         && let Some(_right) = worker.pod().may_reclaim(worker)
     {
         let _hold = worker.hold_list()?;
@@ -110,7 +111,7 @@ pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
         collect(worker, worker.actor(), least)?;
         make_way(worker, worker.actor());
         let (head, tail) = span(worker, worker.record())?;
-        worker.has_adopted.set(head != tail);
+        worker.reclaim.has_adopted.set(head != tail);
     }
     Ok(())
 }
@@ -257,17 +258,17 @@ fn scan<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) 
     commit_pending(worker);
     renew_classes(worker);
     let from = match is_own {
-        true => worker.recycler.frontier(head),
+        true => worker.reclaim.recycler.frontier(head),
         false => first_there(worker, actor.record, head)?,
     };
-    let stopped_before = worker.recycler.stopped_before().filter(|_| is_own);
+    let stopped_before = worker.reclaim.recycler.stopped_before().filter(|_| is_own);
     let end = match stopped_before {
         Some(until) => until,
         None => available_until(worker, actor.record, from, least)?,
     };
     if is_own {
-        worker.recycler.clear();
-        worker.recycler.set_frontier(end);
+        worker.reclaim.recycler.clear();
+        worker.reclaim.recycler.set_frontier(end);
     }
     let mut freed = 0;
     for (chunk, which) in parts(worker, actor.record, if goes_on { from } else { head }, end)? {
@@ -285,11 +286,11 @@ fn scan<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) 
 fn fill_magazines<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     commit_pending(worker);
     let (head, _) = span(worker, worker.record())?;
-    let from = worker.recycler.frontier(head);
+    let from = worker.reclaim.recycler.frontier(head);
     match available_until(worker, worker.record(), from, least)? {
         until if until == from => Ok(0),
         until => {
-            let unneeded = worker.recycler.take_idle();
+            let unneeded = worker.reclaim.recycler.take_idle();
             fill_magazines_until(worker, until, unneeded)
         }
     }
@@ -298,9 +299,9 @@ fn fill_magazines<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
 /// Goes on with the extent at which filling the magazines has stopped, and then with the entries after it.
 fn fill_magazines_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<()> {
     let (head, _) = span(worker, worker.record())?;
-    let at = worker.recycler.frontier(head);
+    let at = worker.reclaim.recycler.frontier(head);
     // Whatever the result: a damaged list is reported once.
-    worker.recycler.set_frontier(at);
+    worker.reclaim.recycler.set_frontier(at);
     let object = entry(at.chunk, at.index).0.get(worker.mem());
     match is_left(worker, object, &mut links_at_a_time(worker)) {
         true => stop(worker, until),
@@ -316,7 +317,7 @@ fn fill_magazines_until<M: Memory>(
     until: Position,
     mut unneeded: Vec<CachedEntry>,
 ) -> Result<u64> {
-    let (actor, mem, recycler) = (worker.actor(), worker.mem(), &worker.recycler);
+    let (actor, mem, recycler) = (worker.actor(), worker.mem(), &worker.reclaim.recycler);
     commit_pending(worker);
     renew_classes(worker);
     let (head, _) = span(worker, actor.record)?;
@@ -362,8 +363,8 @@ fn links_at_a_time<M: Memory>(worker: &Worker<M>) -> u64 {
 
 /// Filling the magazines stops at the frontier, before `until`; the next write goes on.
 fn stop<M: Memory>(worker: &Worker<M>, until: Position) {
-    worker.recycler.stop_before(until);
-    worker.retired_since.set(worker.limits().collect_every);
+    worker.reclaim.recycler.stop_before(until);
+    worker.reclaim.retired_since.set(worker.limits().collect_every);
 }
 
 /// Frees what an extent in the own list refers to, following a limited number of links. Returns whether anything is left. Damage is met
@@ -374,7 +375,10 @@ fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> 
             frame,
             state: ExtentState::Retired,
             ..
-        }) => !drain(worker, worker.actor(), frame, object, links_left).unwrap_or(true),
+        }) => matches!(
+            drain(worker, worker.actor(), frame, object, links_left),
+            Ok(Progress::Partial)
+        ),
         _ => false,
     }
 }
@@ -614,17 +618,17 @@ fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
     actor.record.freeing().set_lazily(worker.mem(), 0);
 }
 
-/// Frees what an extent that no reader can hold refers to, following a limited number of links. Returns whether nothing is left of it.
+/// Frees what an extent that no reader can hold refers to, following a limited number of links.
 fn drain<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     frame: u64,
     object: u64,
     links_left: &mut u64,
-) -> Result<bool> {
+) -> Result<Progress> {
     let tag = (table_word(worker, frame).load(worker.mem()) >> 8) as u8;
     if tag == 0 || mutant::is(Mutant::DrainForgotten) {
-        return Ok(true);
+        return Ok(Progress::Complete);
     }
     (worker.pod().hooks().drain_extent)(worker, actor, object, links_left)
 }
@@ -644,9 +648,9 @@ fn free_large<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resul
         return Ok(());
     }
     let mut links_left = u64::MAX;
-    drain(worker, actor, frame, object, &mut links_left)?;
+    let _: Progress = drain(worker, actor, frame, object, &mut links_left)?;
     free_extent(worker, frame, frames, &[(actor.record.freeing(), 0)])?;
-    crash_point(Point::BigFreed);
+    crash_point(Point::ExtentFreed);
     Ok(())
 }
 
@@ -724,7 +728,7 @@ fn move_head<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
             let next = Position { index, ..head };
             set_position(worker, actor.record.head(), next);
             if is_own {
-                worker.recycler.passed(0, next);
+                worker.reclaim.recycler.passed(0, next);
             }
         }
         let room = room_to_leave(worker, actor);
@@ -759,7 +763,7 @@ pub(in crate::pod) fn finish_chunk<M: Memory>(
         // Written back below, with the tail: until then recovery does the same again.
         record.head().set_lazily(mem, next.encode());
         if actor == worker.actor() {
-            worker.recycler.passed(chunk, next);
+            worker.reclaim.recycler.passed(chunk, next);
         }
     }
     crash_point(Point::CollectChunk);

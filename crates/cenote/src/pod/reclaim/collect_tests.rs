@@ -9,7 +9,7 @@ use crate::pod::format::block::Block;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::format::record::{IDLE, Phase};
 use crate::pod::format::superblock::EPOCH;
-use crate::pod::instance::hooks::Hooks;
+use crate::pod::instance::hooks::{Hooks, Progress};
 use crate::pod::instance::limits::{CHUNK_ENTRIES_MIN, Limits};
 use crate::pod::pool_for_tests::{TestPool, cell, hooks, is_damage, object, on_both, waiting_in};
 use crate::pod::reclaim::flush::FlushServer;
@@ -55,7 +55,7 @@ pub(super) fn ends<M: Memory>(worker: &Worker<M>) -> (Position, Position) {
     span(worker, worker.record()).unwrap()
 }
 
-/// What some looks free; on incoherent memory a flush round needs two of them.
+/// What some passes free; on incoherent memory a flush round needs two of them.
 fn collected<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
     let scans = (0..3).map(|_| collect(worker, worker.actor(), least).unwrap());
     scans.sum()
@@ -221,7 +221,7 @@ fn an_object_that_is_free_already_is_not_freed_again<M: Mapped>() {
 }
 
 #[test]
-fn one_look_goes_through_no_more_chunks_than_it_may() {
+fn one_pass_goes_through_no_more_chunks_than_it_may() {
     let pool = at_tag::<Coherent>(8);
     let limits = Limits {
         collect_chunks: 2,
@@ -233,7 +233,7 @@ fn one_look_goes_through_no_more_chunks_than_it_may() {
 }
 
 #[test]
-fn one_look_goes_through_a_chunk_at_least() {
+fn one_pass_goes_through_a_chunk_at_least() {
     let pool = at_tag::<Coherent>(8);
     let limits = Limits {
         collect_chunks: 0,
@@ -260,7 +260,7 @@ fn who_frees_all_frees_the_lists_own_chunks_too() {
 #[test]
 fn a_list_that_is_a_cycle_is_damage_and_freeing_it_has_an_end() {
     let pool = at_tag::<Coherent>(2);
-    // A look ends where the one before it did not: not after as many chunks as the cycle has.
+    // A pass ends where the one before it did not: not after as many chunks as the cycle has.
     let limits = Limits {
         collect_chunks: 3,
         ..short_chunks::<Coherent>()
@@ -300,7 +300,7 @@ fn what_can_be_reused_is_allocated_again_without_being_freed() {
 }
 
 #[test]
-fn what_is_not_needed_from_one_look_to_the_next_is_freed() {
+fn what_is_not_needed_from_one_pass_to_the_next_is_freed() {
     let pool = at_tag::<Coherent>(8);
     let worker = pool.worker();
     let objects = retire_some(&worker, 4);
@@ -317,7 +317,7 @@ fn what_is_not_needed_from_one_look_to_the_next_is_freed() {
 }
 
 #[test]
-fn a_write_looks_after_so_many_retirements() {
+fn a_write_collects_after_so_many_retirements() {
     let pool = at_tag::<Coherent>(8);
     let limits = Limits {
         collect_every: 3,
@@ -327,10 +327,10 @@ fn a_write_looks_after_so_many_retirements() {
     retire_some(&worker, 2);
     EPOCH.store(&pool.mem, 100 << 1);
     drop(begin_write(&worker).unwrap());
-    assert_eq!(worker.retired_since.get(), 2, "not yet");
+    assert_eq!(worker.reclaim.retired_since.get(), 2, "not yet");
     retire_some(&worker, 1);
     drop(begin_write(&worker).unwrap());
-    assert_eq!(worker.retired_since.get(), 0);
+    assert_eq!(worker.reclaim.retired_since.get(), 0);
 }
 
 fn a_write_has_room_for_what_it_retires<M: Mapped>() {
@@ -346,12 +346,15 @@ fn a_write_has_room_for_what_it_retires<M: Mapped>() {
 }
 
 /// An extent says in its first word how many links it has still.
-fn drain_links<M: Memory>(worker: &Worker<M>, _: Actor, extent: u64, left: &mut u64) -> Result<bool> {
+fn drain_links<M: Memory>(worker: &Worker<M>, _: Actor, extent: u64, left: &mut u64) -> Result<Progress> {
     let links = sync_word(extent).load(worker.mem());
     let followed = links.min(*left);
     *left -= followed;
     sync_word(extent).store(worker.mem(), links - followed);
-    Ok(links == followed)
+    Ok(match links == followed {
+        true => Progress::Complete,
+        false => Progress::Partial,
+    })
 }
 
 /// A retired extent with so many links.
@@ -388,7 +391,10 @@ fn a_write_follows_a_few_links_of_an_extent_and_the_next_one_goes_on() {
         collect_now(&worker).unwrap();
         assert_eq!(sync_word(extent).load(&pool.mem), left);
         assert!(matches!(block_at(&worker, extent), Block::Extent { .. }));
-        assert!(worker.recycler.take(3).is_none(), "what comes after it waits");
+        assert!(
+            worker.reclaim.recycler.take(3).is_none(),
+            "what comes after it waits"
+        );
     }
     collect_now(&worker).unwrap();
     assert_eq!(block_at(&worker, extent), Block::Free);
@@ -450,14 +456,14 @@ fn who_retires_nothing_frees_what_its_place_came_with() {
         objects
     };
     let next = pool.worker();
-    assert!(next.has_adopted.get());
+    assert!(next.reclaim.has_adopted.get());
     collect_adopted(&next).unwrap();
     assert_eq!(cells(&next, &objects), [CELL_LIVE; 3], "somebody reads");
     reader.record().announced().store(&pool.mem, IDLE);
     EPOCH.store(&pool.mem, 100 << 1);
     collect_adopted(&next).unwrap();
     assert_eq!(
-        (cells(&next, &objects), next.has_adopted.get()),
+        (cells(&next, &objects), next.reclaim.has_adopted.get()),
         (vec![CELL_FREE; 3], false)
     );
 }

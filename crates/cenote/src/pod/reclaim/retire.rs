@@ -176,7 +176,7 @@ pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) ->
     // One line. Complete before there is an entry: else an entry before an older head would come back when the chunk is read from its beginning.
     mem.persist(record.head().offset(), 24);
     if actor == worker.actor() {
-        worker.recycler.begin_anew(start);
+        worker.reclaim.recycler.begin_anew(start);
     }
     true
 }
@@ -338,11 +338,15 @@ pub(in crate::pod) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, 
     push(worker, actor, object)?;
     crash_point(Point::RetirePushed);
     if actor == worker.actor() {
-        worker.retired_since.set(worker.retired_since.get() + 1);
+        worker
+            .reclaim
+            .retired_since
+            .set(worker.reclaim.retired_since.get() + 1);
         let bytes = bytes.unwrap_or_else(|| weight(worker, object));
         worker
+            .reclaim
             .retired_bytes_since
-            .set(worker.retired_bytes_since.get() + bytes);
+            .set(worker.reclaim.retired_bytes_since.get() + bytes);
     }
     Ok(())
 }
@@ -352,7 +356,7 @@ pub(in crate::pod) fn retire_named<M: Memory>(worker: &Worker<M>, actor: Actor, 
 fn weight<M: Memory>(worker: &Worker<M>, object: u64) -> u64 {
     let frame = worker.geometry().frame_of(object);
     if !M::COHERENT {
-        let class = worker.classes.get(frame).and_then(|class| TABLE.get(class));
+        let class = worker.alloc.classes.get(frame).and_then(|class| TABLE.get(class));
         return class.map_or(LINE, |class| u64::from(class.size));
     }
     // An object named in a record that is damaged meanwhile may be anything.

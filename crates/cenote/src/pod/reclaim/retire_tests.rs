@@ -163,15 +163,18 @@ fn a_retired_extent_names_its_retirer_and_keeps_its_tag<M: Mapped>() {
     assert_eq!(word, retired.encode() | 5 << 8);
 }
 
-fn what_a_worker_retires_counts_towards_its_next_look<M: Mapped>() {
+fn what_a_worker_retires_counts_towards_its_next_pass<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let worker = pool.worker();
     retire_some(&worker, 3);
-    assert_eq!(worker.retired_since.get(), 3);
-    let (bytes, extent) = (worker.retired_bytes_since.get(), object(&worker, 2 * FRAME));
+    assert_eq!(worker.reclaim.retired_since.get(), 3);
+    let (bytes, extent) = (
+        worker.reclaim.retired_bytes_since.get(),
+        object(&worker, 2 * FRAME),
+    );
     let _hold = worker.hold_list().unwrap();
     retire(&worker, worker.actor(), extent).unwrap();
-    assert_eq!(worker.retired_bytes_since.get() - bytes, 2 * FRAME);
+    assert_eq!(worker.reclaim.retired_bytes_since.get() - bytes, 2 * FRAME);
 }
 
 fn only_what_begins_with_a_frame_may_be_an_extent<M: Mapped>() {
@@ -376,7 +379,7 @@ fn others_see_what_is_behind_a_tail_that_fell_behind<M: Mapped>() {
     set_tail(&worker, tail);
 }
 
-fn a_look_ends_when_the_looker_says_so<M: Mapped>() {
+fn a_scan_ends_when_the_scanner_says_so<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let worker = pool.worker();
     let objects = retire_some(&worker, 4);
@@ -516,7 +519,7 @@ fn retiring_for_a_dead_worker_enters_into_its_list<M: Mapped>() {
     );
     assert!(waiting_in(&worker, worker.record()).is_empty());
     assert_eq!(
-        worker.retired_since.get(),
+        worker.reclaim.retired_since.get(),
         0,
         "it is nothing that the other has retired itself"
     );
@@ -542,7 +545,7 @@ on_both! {
     retired_objects_wait_in_their_order_over_several_chunks,
     what_is_retired_once_more_has_one_entry,
     a_retired_extent_names_its_retirer_and_keeps_its_tag,
-    what_a_worker_retires_counts_towards_its_next_look,
+    what_a_worker_retires_counts_towards_its_next_pass,
     only_what_begins_with_a_frame_may_be_an_extent,
     an_entry_without_room_for_it_is_damage,
     a_list_whose_entries_are_gone_begins_anew,
@@ -555,7 +558,7 @@ on_both! {
     a_tail_that_fell_behind_is_mended,
     a_mended_tail_is_in_its_chunk,
     others_see_what_is_behind_a_tail_that_fell_behind,
-    a_look_ends_when_the_looker_says_so,
+    a_scan_ends_when_the_scanner_says_so,
     a_record_that_nobody_ever_had_has_no_list,
     all_that_waits_is_counted_whoever_retired_it,
     a_list_that_leads_out_of_the_pool_is_damage,

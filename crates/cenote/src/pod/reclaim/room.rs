@@ -1,14 +1,14 @@
 //! Room: what an operation does when it finds the pool full. It has published nothing: it gives back what it has allocated, ends its pin, so
 //! that what was retired lately can become reclaimable, collects its own and others' garbage, and tries again.
 //!
-//! It waits for others only while garbage waits that [would make room](super::prospect), together with what is free: for readers to end, a
+//! It waits for others only while garbage waits that [would make room](super::would_fit), together with what is free: for readers to end, a
 //! guard of the caller's own among them, and for hosts to flush. It waits a bounded number of times, on incoherent memory for more
 //! of them as long as it sees epochs and flush rounds move on: there each process drops all lines of what waits from its cache, which takes
 //! long for some hundred MiB where processors are few.
 
 use std::time::Duration;
 
-use super::{collect, flush, prospect, takeover};
+use super::{collect, flush, takeover, would_fit};
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -110,7 +110,7 @@ impl<'w, M: Memory> Room<'w, M> {
         if had >= ATTEMPTS_MAX || has_waited || mutant::is(Mutant::FullAtOnce) {
             return Ok(false);
         }
-        self.worker.is_thorough.set(true);
+        self.worker.alloc.is_thorough.set(true);
         let walks = self.walks();
         let made = make_some(self.worker, walks)?;
         if made.objects > 0 || had == 0 {
@@ -124,8 +124,8 @@ impl<'w, M: Memory> Room<'w, M> {
             return Ok(false);
         }
         if walks {
-            let is_last_look = self.vain_scans + 1 == SCANS_MAX;
-            self.vain_scans = match prospect::would_fit(self.worker, needed, may_grow, is_last_look)? {
+            let is_last_scan = self.vain_scans + 1 == SCANS_MAX;
+            self.vain_scans = match would_fit::would_fit(self.worker, needed, may_grow, is_last_scan)? {
                 true => 0,
                 false => self.vain_scans + 1,
             };
@@ -162,7 +162,7 @@ impl<M: Memory> Drop for Room<'_, M> {
     #[inline]
     fn drop(&mut self) {
         if self.attempts != 0 {
-            self.worker.is_thorough.set(false);
+            self.worker.alloc.is_thorough.set(false);
         }
     }
 }

@@ -60,8 +60,8 @@ impl<M: Memory> Drop for ListHold<'_, M> {
     #[inline]
     fn drop(&mut self) {
         let worker = self.worker;
-        let depth = worker.holds.get() - 1;
-        worker.holds.set(depth);
+        let depth = worker.reclaim.holds.get() - 1;
+        worker.reclaim.holds.set(depth);
         if depth == 0 && !worker.is_forked() {
             match M::COHERENT {
                 // PAIRS WITH: pod::reclaim::takeover::of_idle
@@ -93,7 +93,7 @@ impl<M: Memory> Worker<M> {
     /// on incoherent memory two to words of the process.
     #[inline]
     pub fn hold_list(&self) -> Result<ListHold<'_, M>> {
-        if self.holds.get() == 0 {
+        if self.reclaim.holds.get() == 0 {
             if self.is_forked() {
                 return Err(Error::Forked);
             }
@@ -108,7 +108,7 @@ impl<M: Memory> Worker<M> {
                     record.busy().announce(mem, 1);
                 }
                 // PAIRS WITH: pod::reclaim::takeover::of_idle, pod::reclaim::takeover::withdraw_reserves
-                if record.list_version().load(mem) != self.list_version.get() {
+                if record.list_version().load(mem) != self.reclaim.list_version.get() {
                     self.learn_of_list()?;
                 }
             } else {
@@ -117,18 +117,18 @@ impl<M: Memory> Worker<M> {
                     self.mem().pause();
                 }
                 let version = self.local().list_version.load();
-                if version != self.list_version.replace(version) {
-                    self.recycler.forget();
+                if version != self.reclaim.list_version.replace(version) {
+                    self.reclaim.recycler.forget();
                 }
             }
         }
-        self.holds.set(self.holds.get() + 1);
+        self.reclaim.holds.set(self.reclaim.holds.get() + 1);
         Ok(ListHold { worker: self })
     }
 
     /// Whether it holds its list.
     pub(in crate::pod) fn holds_list(&self) -> bool {
-        self.holds.get() > 0
+        self.reclaim.holds.get() > 0
     }
 
     /// Waits until no worker is about to take the list over, and forgets what was known of it. The first time brings the record into order.
@@ -153,27 +153,27 @@ impl<M: Memory> Worker<M> {
             // NO PAIR: locked
             version.store(mem, now);
         }
-        self.list_version.set(now);
+        self.reclaim.list_version.set(now);
         drop(held);
-        self.recycler.forget();
-        if is_odd && self.is_tidy.get() {
+        self.reclaim.recycler.forget();
+        if is_odd && self.reclaim.is_tidy.get() {
             // A worker died, perhaps while giving back what this one has reserved. A record that is not in order yet is brought into order below.
-            self.holds.set(1);
+            self.reclaim.holds.set(1);
             let returned = heap::return_reserves(self, self.actor());
-            self.holds.set(0);
+            self.reclaim.holds.set(0);
             if let Err(error) = returned {
                 // Next time the record is brought into order like a new worker's: what cannot be right is forgotten.
-                self.is_tidy.set(false);
-                self.list_version.set(!now);
+                self.reclaim.is_tidy.set(false);
+                self.reclaim.list_version.set(!now);
                 // PAIRS WITH: pod::reclaim::takeover::of_idle
                 self.record().busy().store(mem, 0);
                 return Err(error);
             }
         }
-        if !self.is_tidy.replace(true) {
-            self.holds.set(1);
+        if !self.reclaim.is_tidy.replace(true) {
+            self.reclaim.holds.set(1);
             tidy(self);
-            self.holds.set(0);
+            self.reclaim.holds.set(0);
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ pub struct Takeover {
 /// Cost: three loads a worker; if there is something to take, the allocator's lock, a barrier on all cores, and a transaction a list.
 pub(in crate::pod) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<Takeover> {
     let mem = worker.mem();
-    let mut seen = worker.tails_seen.take();
+    let mut seen = worker.reclaim.tails_seen.take();
     let has_list = |record: WorkerRecord, index: usize| {
         if seen.len() <= index {
             seen.resize(index + 1, 0);
@@ -211,7 +211,7 @@ pub(in crate::pod) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> 
         (is_quiet || whose == Whose::Idle) && tail != record.head().peek(mem)
     };
     let candidates = candidates(worker, has_list);
-    worker.tails_seen.set(seen);
+    worker.reclaim.tails_seen.set(seen);
     let mut left = 0;
     let taken = of_idle(worker, candidates, |record, version| {
         if matches!(chunk_to_leave(worker, record, Whom::Living)?, Leaves::Nothing) {
@@ -476,9 +476,9 @@ fn move_list<M: Memory>(
     crash_point(Point::TakeoverDone);
     if is_first {
         // Its progress says nothing of entries before.
-        worker.recycler.forget();
+        worker.reclaim.recycler.forget();
     }
-    worker.has_adopted.set(true);
+    worker.reclaim.has_adopted.set(true);
     Ok(true)
 }
 
@@ -529,8 +529,8 @@ fn move_all_but_the_last<M: Memory>(worker: &Worker<M>, from: WorkerRecord, vers
     txn.write(from.list_version().offset(), version);
     txn.commit()?;
     crash_point(Point::TakeoverDone);
-    worker.recycler.forget();
-    worker.has_adopted.set(true);
+    worker.reclaim.recycler.forget();
+    worker.reclaim.has_adopted.set(true);
     Ok(true)
 }
 

@@ -35,7 +35,7 @@ pub fn adopt<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64
     let mut left = false;
     let began = worker.pod().begin_task();
     // Not always those of the first places: workers that come and go there would keep others waiting.
-    let (high, first) = (worker.pod().workers_high(), worker.scans.get());
+    let (high, first) = (worker.pod().workers_high(), worker.reclaim.scans.get());
     for n in 0..high {
         let index = (first % high + n) % high;
         let record = WorkerRecord::new(worker.geometry(), index);

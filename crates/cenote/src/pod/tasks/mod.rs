@@ -62,6 +62,15 @@ impl Plan {
     }
 }
 
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskPosition {
+    /// Its phase, from 0 on.
+    pub phase: usize,
+    /// Its number in that phase, from 0 on.
+    pub number: u64,
+}
+
 /// A worker's handle on a task list. Each thread has its own.
 pub struct TaskList<M: Memory> {
     worker: Rc<Worker<M>>,
@@ -159,11 +168,14 @@ impl<M: Memory> TaskList<M> {
         self.layout.phases().iter().map(|phase| phase.tasks.clone())
     }
 
-    /// The phase of a task, and its number in it.
-    pub fn place(&self, task: u64) -> Option<(usize, u64)> {
+    /// Where a task stands, if there is such a task.
+    pub fn position(&self, task: u64) -> Option<TaskPosition> {
         let phases = self.layout.phases();
-        let n = phases.iter().position(|phase| phase.tasks.contains(&task))?;
-        Some((n, task - phases[n].tasks.start))
+        let phase = phases.iter().position(|phase| phase.tasks.contains(&task))?;
+        Some(TaskPosition {
+            phase,
+            number: task - phases[phase].tasks.start,
+        })
     }
 
     /// How many results have been committed: exact while no worker commits, else some number in between.

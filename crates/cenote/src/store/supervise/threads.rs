@@ -69,7 +69,7 @@ pub struct ThreadFate {
 }
 
 /// Which start ended, how, and after how long. The thread measures the time itself, as the receiver may be busy with `ended` of others.
-type Told = (ThreadStart, ThreadEnd, Duration);
+type EndNotice = (ThreadStart, ThreadEnd, Duration);
 
 struct Slot {
     starts: u32,
@@ -100,7 +100,7 @@ pub fn run_threads<E: Display>(
         },
     };
     let mut slots: Vec<Slot> = (0..workers).map(slot).collect();
-    let (tell, heard) = channel::<Told>();
+    let (tell, heard) = channel::<EndNotice>();
     let (mut running, mut goes_on) = (0u32, true);
     std::thread::scope(|scope| {
         loop {
@@ -161,7 +161,7 @@ fn begin<'scope, E: Display>(
     scope: &'scope Scope<'scope, '_>,
     work: &'scope (impl Fn(&ThreadStart) -> Result<(), E> + Sync),
     start: ThreadStart,
-    tell: Sender<Told>,
+    tell: Sender<EndNotice>,
 ) {
     let refused = tell.clone();
     let body = move || {

@@ -129,7 +129,7 @@ impl Cohort {
                     None => claim(worker, layout, state)?,
                 };
                 if let Some(node) = node {
-                    // PAIRS WITH: sync::directory::drive::lose, sync::directory::inspect::look
+                    // PAIRS WITH: sync::directory::drive::lose, sync::directory::inspect::inspect
                     layout.asker(node).store(worker.mem(), worker.identity());
                     state.request(node, wants);
                 }
@@ -376,7 +376,7 @@ fn dead_among<M: Memory>(worker: &Worker<M>, layout: Layout, state: &State, but:
 
 /// Takes a dead node out. Its successor is told of the worker that asked for it, if it could write.
 fn lose<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State, dead: Node) {
-    if state.lose(dead) && !mutant::is(Mutant::DirectorySuccessorNotTold) {
+    if state.lose(dead) && !mutant::is(Mutant::DirectorySuccessorNotNotified) {
         // PAIRS WITH: sync::directory::drive::ask
         state.former = layout.asker(dead).load(worker.mem());
     }

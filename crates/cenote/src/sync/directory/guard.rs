@@ -149,9 +149,9 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
 
     /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told of a death, and
     /// leaves the data as it found them.
-    pub fn abandon(self) {
+    pub fn poison(self) {
         match self.hold {
-            WriteHold::Coherent(guard) => guard.abandon(),
+            WriteHold::Coherent(guard) => guard.poison(),
             WriteHold::Cached(hold) => {
                 hold.lock.release(Some(hold.lock.worker.identity()));
                 std::mem::forget(hold);

@@ -13,10 +13,10 @@ use crate::sync::object::{Form, Object};
 /// Reads the state of the lock at an offset. A process that keeps the lock is shown by its worker that asked for it last.
 ///
 /// Cost: three round trips, and two for each process that has the lock or waits for it; on coherent memory that of a reader-writer lock.
-pub fn look<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Seen> {
+pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Seen> {
     let layout = Layout::at(worker, at)?;
     if M::COHERENT {
-        let seen = inspect::look(worker, Object::at(worker, layout.inner())?)?;
+        let seen = inspect::inspect(worker, Object::at(worker, layout.inner())?)?;
         return Ok(Seen {
             form: Form::Directory,
             ..seen

@@ -85,7 +85,7 @@ pub fn change<M: Memory, R>(
     layout.number().store(mem, number);
     crash_point(Point::DirectoryChanged);
     drop(held);
-    crash_point(Point::DirectoryUntold);
+    crash_point(Point::DirectoryNotNotified);
     for node in concerned(&before.state, &state).iter() {
         if state.is_asked(node) {
             asked::tell(worker, layout, node);

@@ -28,7 +28,7 @@ use std::rc::Rc;
 use node::{Kind, Leaf, Node, Reference, byte, first_difference, path, set_child};
 
 use super::arena::Arena;
-use super::{Before, WordMap, version};
+use super::{Attempt, Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -95,7 +95,7 @@ impl<M: Memory> Art<M> {
     }
 
     /// Repeats an attempt until others do not disturb it.
-    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Attempt<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
         }
@@ -182,7 +182,7 @@ impl<M: Memory> Art<M> {
         }
     }
 
-    fn try_get(&self, key: u64) -> Result<Option<Option<u64>>> {
+    fn try_get(&self, key: u64) -> Result<Attempt<Option<u64>>> {
         let Some(spot) = self.seek(key)? else {
             return Ok(None);
         };
@@ -193,7 +193,7 @@ impl<M: Memory> Art<M> {
         Ok(self.is_still(spot.node).then_some(found))
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
+    fn try_remove(&self, key: u64) -> Result<Attempt<Before>> {
         let Some(spot) = self.seek(key)? else {
             return Ok(None);
         };
@@ -210,7 +210,7 @@ impl<M: Memory> Art<M> {
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Attempt<Before>> {
         let Some(spot) = self.seek(key)? else {
             return Ok(None);
         };
@@ -277,7 +277,7 @@ impl<M: Memory> Art<M> {
     }
 
     /// Replaces a full, locked node by a larger one with one more leaf.
-    fn grow(&self, spot: &Spot, key: u64, leaf: u64) -> Result<Option<Before>> {
+    fn grow(&self, spot: &Spot, key: u64, leaf: u64) -> Result<Attempt<Before>> {
         let (mem, full) = (self.mem(), spot.node.is);
         let Some((above, at)) = spot.above else {
             return Err(Error::corrupt("a radix tree's root", full.at));

@@ -24,7 +24,7 @@ use std::rc::Rc;
 use node::{Head, Node};
 
 use super::arena::Arena;
-use super::{Before, WordMap, version};
+use super::{Attempt, Before, WordMap, version};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -92,7 +92,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
     }
 
     /// Repeats an attempt until others do not disturb it.
-    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Attempt<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
         }
@@ -125,7 +125,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
     }
 
     /// Reads a node's head. An invalid one is damaged, or has changed meanwhile.
-    fn look(&self, node: Node<LINES>, level: Option<u64>) -> Result<Option<Seen<LINES>>> {
+    fn read(&self, node: Node<LINES>, level: Option<u64>) -> Result<Option<Seen<LINES>>> {
         let image = node.image();
         image.refresh(self.mem());
         let head = image.head(self.mem());
@@ -161,7 +161,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
     ) -> Result<Option<Seen<LINES>>> {
         let mut above: Option<Seen<LINES>> = None;
         for _ in 0..VISITS_MAX {
-            let Some(seen) = self.look(node, level)? else {
+            let Some(seen) = self.read(node, level)? else {
                 return Ok(None);
             };
             let head = seen.head;
@@ -205,7 +205,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         version::lock(self.worker(), leaf.node.guard(), leaf.node.word)
     }
 
-    fn try_get(&self, key: u64) -> Result<Option<Option<u64>>> {
+    fn try_get(&self, key: u64) -> Result<Attempt<Option<u64>>> {
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
         };
@@ -215,7 +215,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Attempt<Before>> {
         let Some(leaf) = self.leaf(key, true)? else {
             return Ok(None);
         };
@@ -242,7 +242,7 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(Some(Before::Absent))
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
+    fn try_remove(&self, key: u64) -> Result<Attempt<Before>> {
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
         };

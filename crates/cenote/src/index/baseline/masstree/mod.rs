@@ -40,7 +40,7 @@ use node::Content;
 use permutation::CAPACITY;
 
 use super::arena::Arena;
-use super::{Before, WordMap};
+use super::{Attempt, Before, WordMap};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::outcome::Put;
@@ -94,7 +94,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
     }
 
     /// Repeats an attempt until others do not disturb it.
-    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<Attempt<T>>) -> Result<T> {
         if self.worker().is_forked() {
             return Err(Error::Forked);
         }
@@ -113,7 +113,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         Ok(done)
     }
 
-    fn try_get(&self, key: u64) -> Result<Option<Option<u64>>> {
+    fn try_get(&self, key: u64) -> Result<Attempt<Option<u64>>> {
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
         };
@@ -123,7 +123,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
     }
 
     /// Sets a key's value; without `replaces`, only if it has none. Returns whether it had one.
-    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Option<Before>> {
+    fn try_set(&self, key: u64, value: u64, replaces: bool) -> Result<Attempt<Before>> {
         let mem = self.mem();
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
@@ -150,7 +150,7 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         }
     }
 
-    fn try_remove(&self, key: u64) -> Result<Option<Before>> {
+    fn try_remove(&self, key: u64) -> Result<Attempt<Before>> {
         let Some(leaf) = self.leaf(key, false)? else {
             return Ok(None);
         };

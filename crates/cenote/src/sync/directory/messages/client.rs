@@ -154,7 +154,7 @@ impl Client {
             return Vec::new();
         }
         match says {
-            DirectorySays::Heard { beat } => self.lease.hear(beat, now),
+            DirectorySays::Heard { heartbeat } => self.lease.hear(heartbeat, now),
             DirectorySays::Ended => self.is_ended = true,
             DirectorySays::Refused { serial, why } => self.answer(serial, Err(why)),
             DirectorySays::Opened { serial, regions } if is_possible(&regions) => {
@@ -192,9 +192,9 @@ impl Client {
     }
 
     /// Sends a heartbeat. Returns it, and what is to be sent.
-    pub fn beat(&mut self, now: Moment) -> (u64, ToDirectory) {
-        let beat = self.lease.beat(now);
-        (beat, self.about_no_lock(NodeSays::Alive { beat }))
+    pub fn send_heartbeat(&mut self, now: Moment) -> (u64, ToDirectory) {
+        let heartbeat = self.lease.send_heartbeat(now);
+        (heartbeat, self.about_no_lock(NodeSays::Alive { heartbeat }))
     }
 
     /// Ends its session. It has nothing that it has written and not handed over.

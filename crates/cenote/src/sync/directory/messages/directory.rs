@@ -133,7 +133,9 @@ impl Directory {
         let node = session.node();
         let outcome = match says {
             NodeSays::Open(open) => return vec![self.answer(session, *open)],
-            NodeSays::Alive { beat } => return vec![about_no_lock(session, DirectorySays::Heard { beat })],
+            NodeSays::Alive { heartbeat } => {
+                return vec![about_no_lock(session, DirectorySays::Heard { heartbeat })];
+            }
             NodeSays::Leave => return self.end(&[session], !mutant::is(Mutant::RemoteLeaverCountsAsDead)),
             says => match self.locks.get_mut(&lock) {
                 Some(locked) => locked.receive(node, says),

@@ -9,7 +9,7 @@
 //!   4 gave up      ticket u64
 //!   5 note         epoch u64, number u32, note u64
 //!   6 open         serial u64, name, made u8 (0: not made if there is none; 1: lengths)
-//!   7 alive        beat u64
+//!   7 alive        heartbeat u64
 //!   8 leave        nothing
 //!  16 grant        ticket u64, permission u8, epoch u64, queue, former, changes
 //!  17 next         ticket u64, epoch u64, queue
@@ -20,7 +20,7 @@
 //!  22 noted        epoch u64, number u32
 //!  23 opened       serial u64, lengths
 //!  24 refused      serial u64, why u8 (0 missing, 1 name, 2 regions, 3 full)
-//!  25 heard        beat u64
+//!  25 heard        heartbeat u64
 //!  26 ended        nothing
 //! queue      count u8, then node u8 and permission u8 of each
 //! permission 0 shared, 1 exclusive
@@ -103,7 +103,7 @@ impl ToDirectory {
                 .u64(open.serial)
                 .text(&open.name)
                 .lens_if_any(open.regions.as_deref()),
-            NodeSays::Alive { beat } => frame(7).u64(*beat),
+            NodeSays::Alive { heartbeat } => frame(7).u64(*heartbeat),
             NodeSays::Leave => frame(8),
         }
         .finish()
@@ -143,7 +143,9 @@ impl ToDirectory {
                 name: reader.name()?,
                 regions: reader.lens_if_any()?,
             })),
-            7 => NodeSays::Alive { beat: reader.u64()? },
+            7 => NodeSays::Alive {
+                heartbeat: reader.u64()?,
+            },
             8 => NodeSays::Leave,
             _ => return Err(FrameError::Value("kind")),
         };
@@ -176,7 +178,7 @@ impl ToNode {
             DirectorySays::Noted { epoch, number } => frame(22).u64(*epoch).u32(*number),
             DirectorySays::Opened { serial, regions } => frame(23).u64(*serial).lens(regions),
             DirectorySays::Refused { serial, why } => frame(24).u64(*serial).byte(number_of(*why)),
-            DirectorySays::Heard { beat } => frame(25).u64(*beat),
+            DirectorySays::Heard { heartbeat } => frame(25).u64(*heartbeat),
             DirectorySays::Ended => frame(26),
         }
         .finish()
@@ -226,7 +228,9 @@ impl ToNode {
                 serial: reader.u64()?,
                 why: refusal(reader.byte()?)?,
             },
-            25 => DirectorySays::Heard { beat: reader.u64()? },
+            25 => DirectorySays::Heard {
+                heartbeat: reader.u64()?,
+            },
             26 => DirectorySays::Ended,
             _ => return Err(FrameError::Value("kind")),
         };

@@ -74,7 +74,7 @@ fn to_directory() -> Vec<ToDirectory> {
         },
         open(None),
         open(Some(vec![4096, 0, 1])),
-        NodeSays::Alive { beat: 77 },
+        NodeSays::Alive { heartbeat: 77 },
         NodeSays::Leave,
     ];
     let lock = 77;
@@ -118,7 +118,7 @@ fn to_node() -> Vec<ToNode> {
             serial: 4,
             why: Refusal::Regions,
         },
-        DirectorySays::Heard { beat: 5 },
+        DirectorySays::Heard { heartbeat: 5 },
         DirectorySays::Ended,
     ];
     says.map(|says| ToNode {

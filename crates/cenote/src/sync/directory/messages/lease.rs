@@ -11,7 +11,7 @@ use super::moment::Moment;
 use crate::mutant::{self, Mutant};
 
 /// So many heartbeats are sent in the time of a lease.
-const BEATS: u64 = 5;
+const HEARTBEATS: u64 = 5;
 
 /// What a node knows of its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,12 +43,12 @@ impl Lease {
     }
 
     /// When the next heartbeat is due.
-    pub fn next_beat(&self) -> Moment {
-        Moment(self.sent).after(self.length / BEATS)
+    pub fn next_heartbeat(&self) -> Moment {
+        Moment(self.sent).after(self.length / HEARTBEATS)
     }
 
     /// A heartbeat is sent. Each one has a number of its own.
-    pub fn beat(&mut self, now: Moment) -> u64 {
+    pub fn send_heartbeat(&mut self, now: Moment) -> u64 {
         self.sent = now.0.max(self.sent.saturating_add(1));
         self.sent
     }
@@ -59,15 +59,15 @@ impl Lease {
     }
 
     /// A heartbeat was answered.
-    pub fn hear(&mut self, beat: u64, now: Moment) {
+    pub fn hear(&mut self, heartbeat: u64, now: Moment) {
         // A directory that answers what was not sent yet is none.
-        if beat > self.sent || beat <= self.answered {
+        if heartbeat > self.sent || heartbeat <= self.answered {
             return;
         }
-        self.answered = beat;
+        self.answered = heartbeat;
         self.from = match mutant::is(Mutant::RemoteLeaseFromAnswer) {
             true => now,
-            false => Moment(beat.min(now.0)),
+            false => Moment(heartbeat.min(now.0)),
         };
     }
 }

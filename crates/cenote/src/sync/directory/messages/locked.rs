@@ -21,18 +21,18 @@ pub type Replies = Vec<(Node, DirectorySays)>;
 
 /// The last request of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Standing {
+struct NodeRequest {
     ticket: u64,
     wants: Permission,
     /// The epoch whose regions the node has.
     known: u64,
     /// How many requests for the lock were accepted before.
     order: u64,
-    place: Place,
+    progress: Progress,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum Progress {
     Waits,
     Has,
     HasHad,
@@ -50,7 +50,7 @@ pub struct Locked {
     forwarded: Vec<Request>,
     /// How many of them have arrived, as far as is known.
     arrived: u16,
-    standings: BTreeMap<Node, Standing>,
+    requests: BTreeMap<Node, NodeRequest>,
     /// How many requests were accepted.
     accepted: u64,
     /// How many transfers were accepted.
@@ -72,7 +72,7 @@ impl Locked {
             initial: Queue::default(),
             forwarded: Vec::new(),
             arrived: 0,
-            standings: BTreeMap::new(),
+            requests: BTreeMap::new(),
             accepted: 0,
             transfers: 0,
             data: Stored::zeroed(lens),
@@ -115,10 +115,10 @@ impl Locked {
     /// The nodes that wait, in the order in which their requests were accepted.
     pub fn waiting(&self) -> Vec<Request> {
         let mut waiting: Vec<(u64, Request)> = Vec::new();
-        for (node, standing) in &self.standings {
-            if standing.place == Place::Waits {
-                let (node, wants) = (*node, standing.wants);
-                waiting.push((standing.order, Request { node, wants }));
+        for (node, request) in &self.requests {
+            if request.progress == Progress::Waits {
+                let (node, wants) = (*node, request.wants);
+                waiting.push((request.order, Request { node, wants }));
             }
         }
         waiting.sort_unstable_by_key(|(order, _)| *order);
@@ -144,15 +144,15 @@ impl Locked {
         wants: Permission,
         known: u64,
     ) -> Result<Replies, Impossible> {
-        if let Some(standing) = self.standings.get(&node) {
-            if ticket <= standing.ticket {
-                return Ok(match ticket == standing.ticket {
+        if let Some(request) = self.requests.get(&node) {
+            if ticket <= request.ticket {
+                return Ok(match ticket == request.ticket {
                     true => self.answer_again(node),
                     false => Vec::new(),
                 });
             }
             let writes = self.entry.owner() == Some(node);
-            if writes || standing.place == Place::Waits {
+            if writes || request.progress == Progress::Waits {
                 return Err(Impossible);
             }
         }
@@ -162,16 +162,16 @@ impl Locked {
         }
         // A reader that asks reads no more.
         let mut replies = self.remove_reader(node);
-        let (order, place) = (self.accepted, Place::Waits);
+        let (order, progress) = (self.accepted, Progress::Waits);
         self.accepted += 1;
-        self.standings.insert(
+        self.requests.insert(
             node,
-            Standing {
+            NodeRequest {
                 ticket,
                 wants,
                 known,
                 order,
-                place,
+                progress,
             },
         );
         match self.entry.request(node, wants) {
@@ -200,11 +200,11 @@ impl Locked {
     }
 
     fn give_up(&mut self, node: Node, ticket: u64) -> Replies {
-        let has = |standing: &Standing| {
-            let is_this = standing.ticket == ticket || mutant::is(Mutant::DirectoryGiveUpOfOldTicket);
-            is_this && standing.place == Place::Has
+        let has = |request: &NodeRequest| {
+            let is_this = request.ticket == ticket || mutant::is(Mutant::DirectoryGiveUpOfOldTicket);
+            is_this && request.progress == Progress::Has
         };
-        match self.standings.get(&node).is_some_and(has) {
+        match self.requests.get(&node).is_some_and(has) {
             true => self.remove_reader(node),
             false => Vec::new(),
         }
@@ -214,7 +214,7 @@ impl Locked {
         if self.entry.permission(node) != Some(Permission::Shared) {
             return Vec::new();
         }
-        self.set_place(node, Place::HasHad);
+        self.set_progress(node, Progress::HasHad);
         self.entry.give_up(node);
         self.grants()
     }
@@ -237,7 +237,7 @@ impl Locked {
             replies.extend(self.forwards_after(transfer.version));
             return Ok(replies);
         }
-        self.set_place(node, Place::HasHad);
+        self.set_progress(node, Progress::HasHad);
         self.transfers += 1;
         self.former = transfer.former;
         self.note = transfer.former.map_or(0, |former| former.note);
@@ -255,10 +255,10 @@ impl Locked {
     fn without_the_dead(&self, handover: &Handover, version: u16) -> Result<Handover, Impossible> {
         let readers = handover.readers.iter();
         let rest = handover.rest.requests().iter().map(|request| request.node);
-        let standing: Vec<Node> = readers.chain(handover.writer).chain(rest).collect();
+        let named: Vec<Node> = readers.chain(handover.writer).chain(rest).collect();
         let mut waiting = self.waiting();
         let all = waiting.len();
-        waiting.retain(|request| standing.contains(&request.node));
+        waiting.retain(|request| named.contains(&request.node));
         if version == self.entry.version() && waiting.len() < all {
             return Err(Impossible);
         }
@@ -286,13 +286,13 @@ impl Locked {
 
     /// A node waits no more: its session is about to end.
     pub fn forget(&mut self, node: Node) {
-        self.standings.remove(&node);
+        self.requests.remove(&node);
     }
 
     /// A node's session has ended: in order, if the node has nothing that it has written and not handed over; else it has died.
     pub fn lose(&mut self, session: Session, in_order: bool) -> Replies {
         let node = session.node();
-        self.standings.remove(&node);
+        self.requests.remove(&node);
         match self.entry.lose(node) {
             Left::Nothing => Vec::new(),
             Left::Granted(_) => self.grants(),
@@ -336,9 +336,9 @@ impl Locked {
         (self.arrived, self.notes) = (0, 0);
     }
 
-    fn set_place(&mut self, node: Node, place: Place) {
-        if let Some(standing) = self.standings.get_mut(&node) {
-            standing.place = place;
+    fn set_progress(&mut self, node: Node, progress: Progress) {
+        if let Some(request) = self.requests.get_mut(&node) {
+            request.progress = progress;
         }
     }
 
@@ -359,7 +359,7 @@ impl Locked {
         let mut replies = Vec::new();
         for node in self.waiting().into_iter().map(|request| request.node) {
             if self.entry.permission(node).is_some() {
-                self.set_place(node, Place::Has);
+                self.set_progress(node, Progress::Has);
                 replies.extend(self.answer_again(node));
             }
         }
@@ -368,12 +368,12 @@ impl Locked {
 
     /// What a node was answered to its last request, if it was answered.
     fn answer_again(&self, node: Node) -> Replies {
-        let Some(standing) = self.standings.get(&node) else {
+        let Some(request) = self.requests.get(&node) else {
             return Vec::new();
         };
-        let (ticket, epoch) = (standing.ticket, self.epoch);
-        let says = match (standing.place, self.entry.permission(node)) {
-            (Place::Has, Some(permission)) => DirectorySays::Grant(Box::new(Grant {
+        let (ticket, epoch) = (request.ticket, self.epoch);
+        let says = match (request.progress, self.entry.permission(node)) {
+            (Progress::Has, Some(permission)) => DirectorySays::Grant(Box::new(Grant {
                 ticket,
                 permission,
                 epoch,
@@ -381,10 +381,10 @@ impl Locked {
                     Permission::Shared => Queue::default(),
                     Permission::Exclusive => self.initial.clone(),
                 },
-                changes: self.data.changed_since(standing.known),
+                changes: self.data.changed_since(request.known),
                 former: self.former,
             })),
-            (Place::Waits, None) if self.entry.holder() == Some(node) => DirectorySays::Next {
+            (Progress::Waits, None) if self.entry.holder() == Some(node) => DirectorySays::Next {
                 ticket,
                 epoch,
                 queue: self.initial.clone(),
@@ -418,7 +418,7 @@ impl Locked {
         let Some(next) = self.entry.holder() else {
             return Vec::new();
         };
-        let ticket = |reader: Node| Some(self.standings.get(&reader)?.ticket);
+        let ticket = |reader: Node| Some(self.requests.get(&reader)?.ticket);
         self.entry
             .sharers()
             .iter()

@@ -119,7 +119,7 @@ pub enum NodeSays {
     /// A heartbeat. About no lock.
     Alive {
         /// Which one.
-        beat: u64,
+        heartbeat: u64,
     },
     /// It ends its session, and has nothing that it has written and not handed over. About no lock.
     Leave,
@@ -217,7 +217,7 @@ pub enum DirectorySays {
     /// A heartbeat has arrived. About no lock.
     Heard {
         /// Which one.
-        beat: u64,
+        heartbeat: u64,
     },
     /// The session has ended. About no lock.
     Ended,

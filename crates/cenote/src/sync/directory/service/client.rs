@@ -317,15 +317,15 @@ impl Runtime {
     }
 
     /// Sends a heartbeat now. Returns its number, which is answered.
-    pub(super) fn beat(&mut self) -> u64 {
-        let (beat, message) = self.node.client_mut().beat(now());
+    pub(super) fn send_heartbeat(&mut self) -> u64 {
+        let (heartbeat, message) = self.node.client_mut().send_heartbeat(now());
         self.send(vec![message]);
-        beat
+        heartbeat
     }
 
     fn send_what_is_due(&mut self, moment: Moment) {
-        if moment >= self.node.client().lease().next_beat() {
-            self.beat();
+        if moment >= self.node.client().lease().next_heartbeat() {
+            self.send_heartbeat();
         }
         let (client, mut again) = (self.node.client(), Vec::new());
         self.pace.take_due(moment, |lock: LockId| {

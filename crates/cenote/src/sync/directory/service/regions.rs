@@ -113,11 +113,11 @@ impl Shared {
 }
 
 /// How long a thread waits for what it has asked the service for.
-enum Patience {
+enum Until {
     /// Until an answer has come to this heartbeat, which was sent after the request; and for no longer than the lease.
     Answer(u64),
     /// Until a moment, or for ever.
-    Until(Option<Instant>),
+    Moment(Option<Instant>),
 }
 
 impl RegionsLock {
@@ -174,11 +174,11 @@ impl RegionsLock {
             Err(Misuse::Deadlock) => return Err(Error::Deadlock),
             Err(Misuse::Closing) => return Err(Error::Closed),
         };
-        let patience = match until(timeout) {
+        let waits_until = match until(timeout) {
             Some(_) if asks && matches!(timeout, Timeout::None | Timeout::Polls(_)) => {
-                Patience::Answer(state.beat())
+                Until::Answer(state.send_heartbeat())
             }
-            until => Patience::Until(until),
+            moment => Until::Moment(moment),
         };
         let outcome = loop {
             if let Some(held) = state.node.enter(lock, thread, wants, now()) {
@@ -190,11 +190,11 @@ impl RegionsLock {
             if state.node.is_closing() {
                 break Err(Error::Closed);
             }
-            let until = match &patience {
-                Patience::Until(until) => *until,
-                Patience::Answer(beat) => {
+            let until = match &waits_until {
+                Until::Moment(moment) => *moment,
+                Until::Answer(heartbeat) => {
                     let is_confirmed = state.node.client().standing(now()) == Standing::Confirmed;
-                    match is_confirmed && state.node.client().lease().answered() < *beat {
+                    match is_confirmed && state.node.client().lease().answered() < *heartbeat {
                         true => Some(state.lease_ends()),
                         false => break Ok(None),
                     }

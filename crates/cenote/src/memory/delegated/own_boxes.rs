@@ -1,17 +1,17 @@
-//! Which thread of a process has which of its mailboxes. A *desk* is a box as the threads share it. All words here are the process's own.
+//! Which thread of a process has which of its mailboxes. All words here are the process's own.
 //!
-//! | a desk's word | |
+//! | a box's word | |
 //! |---|---|
 //! | 0 | free |
 //! | 1 | a thread has it |
 //! | 2 + n | handed over to the waiting thread of number n, which has not taken it yet |
 //!
-//! **In turn.** A thread that finds no desk free queues and rests. A thread that gives one back hands it to the first in the queue and wakes it.
-//! If the desk were free for a moment, a thread that asks again and again would always get it before one that has to wake up.
+//! **In turn.** A thread that finds no box free queues and rests. A thread that gives one back hands it to the first in the queue and wakes it.
+//! If the box were free for a moment, a thread that asks again and again would always get it before one that has to wake up.
 //!
-//! **A thread that dies alone.** If it has a desk, the desk stays taken for as long as its process lives. If it queues, it is handed a desk and
+//! **A thread that dies alone.** If it has a box, the box stays taken for as long as its process lives. If it queues, it is handed a box and
 //! never takes it: after [`TIMEOUT`] rests another waiting thread does. If it dies with the queue's lock, the lock stays locked: then nothing
-//! is handed over any more; desks become free, and waiting threads poll for them. So no thread ever waits for that lock.
+//! is handed over any more; boxes become free, and waiting threads poll for them. So no thread ever waits for that lock.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -23,21 +23,21 @@ use crate::memory::{LocalWord, Memory};
 const FREE: u64 = 0;
 const TAKEN: u64 = 1;
 const HANDED: u64 = 2;
-/// Rests after which another thread may take a desk that was handed over and not taken.
+/// Rests after which another thread may take a box that was handed over and not taken.
 const TIMEOUT: u32 = 50;
 
 /// The waiting threads, with their numbers.
 type Queue = VecDeque<(u64, Thread)>;
 
-/// The desks of a process.
+/// The mailboxes of a process, as its threads share them.
 #[derive(Debug)]
-pub(super) struct Desks {
+pub(super) struct OwnBoxes {
     states: Vec<LocalWord>,
     numbers: LocalWord,
     queue: Mutex<Queue>,
 }
 
-impl Desks {
+impl OwnBoxes {
     pub(super) fn new(count: usize) -> Self {
         Self {
             states: (0..count).map(|_| LocalWord::new(FREE)).collect(),
@@ -46,13 +46,13 @@ impl Desks {
         }
     }
 
-    /// Takes a desk, and waits until there is one.
+    /// Takes a box, and waits until there is one.
     pub(super) fn take<M: Memory>(&self, mem: &M) -> usize {
         self.exchange_any(FREE).unwrap_or_else(|| {
-            let desk = self.take_in_turn(mem);
+            let taken = self.take_in_turn(mem);
             // One of the times that it was unparked may have been meant for its user.
             std::thread::current().unpark();
-            desk
+            taken
         })
     }
 
@@ -63,27 +63,27 @@ impl Desks {
     fn take_in_turn<M: Memory>(&self, mem: &M) -> usize {
         let number = self.numbers.add(1);
         let mut time = SHORTEST;
-        // Rests while the queue was locked; a desk that was handed to another thread, and rests while that one did not take it.
+        // Rests while the queue was locked; a box that was handed to another thread, and rests while that one did not take it.
         let (mut locked, mut left, mut rests_not_taken) = (0, FREE, 0);
         loop {
             if let Ok(mut queue) = self.queue.try_lock() {
                 locked = 0;
                 let from = if rests_not_taken < TIMEOUT { FREE } else { left };
-                if let Some(desk) = self.look_in_queue(&mut queue, number, from) {
-                    return desk;
+                if let Some(taken) = self.take_or_queue(&mut queue, number, from) {
+                    return taken;
                 }
             } else {
                 locked += 1;
                 if locked > TIMEOUT
-                    && let Some(desk) = self.exchange_any(FREE)
+                    && let Some(taken) = self.exchange_any(FREE)
                 {
-                    return desk;
+                    return taken;
                 }
             }
             mem.park(time);
             time = longer(time);
-            if let Some(desk) = self.exchange_any(HANDED + number) {
-                return desk;
+            if let Some(taken) = self.exchange_any(HANDED + number) {
+                return taken;
             }
             let handed = self
                 .states
@@ -97,31 +97,31 @@ impl Desks {
         }
     }
 
-    /// Takes a desk whose word is `from`, or one handed to this thread; else queues.
-    fn look_in_queue(&self, queue: &mut Queue, number: u64, from: u64) -> Option<usize> {
+    /// Takes a box whose word is `from`, or one handed to this thread; else queues.
+    fn take_or_queue(&self, queue: &mut Queue, number: u64, from: u64) -> Option<usize> {
         // It may have been handed one since it last looked: then it is no longer in the queue, and must not queue again.
-        let desk = self
+        let taken = self
             .exchange_any(HANDED + number)
             .or_else(|| self.exchange_any(from));
-        if desk.is_some() {
+        if taken.is_some() {
             queue.retain(|&(other, _)| other != number);
         } else if !queue.iter().any(|&(other, _)| other == number) {
             queue.push_back((number, std::thread::current()));
         }
-        desk
+        taken
     }
 
-    /// Gives a desk back.
-    pub(super) fn give_back(&self, desk: usize) {
+    /// Gives a box back.
+    pub(super) fn give_back(&self, number: usize) {
         let next = match self.queue.try_lock() {
             Ok(mut queue) => {
                 let next = queue.pop_front();
                 // A thread that is about to queue looks once more, under the lock.
-                self.states[desk].store(next.as_ref().map_or(FREE, |(number, _)| HANDED + number));
+                self.states[number].store(next.as_ref().map_or(FREE, |(number, _)| HANDED + number));
                 next
             }
             Err(_) => {
-                self.states[desk].store(FREE);
+                self.states[number].store(FREE);
                 None
             }
         };
@@ -135,20 +135,20 @@ impl Desks {
 mod tests {
     use super::*;
 
-    /// Else it would be handed another desk later and not take it: that desk would be idle for [`TIMEOUT`] rests of another thread.
+    /// Else it would be handed another box later and not take it: that box would be idle for [`TIMEOUT`] rests of another thread.
     #[test]
-    fn who_is_handed_a_desk_as_it_is_about_to_queue_takes_it_and_does_not_queue_again() {
-        let desks = Desks::new(1);
-        assert_eq!(desks.exchange_any(FREE), Some(0));
-        let look = |number| desks.look_in_queue(&mut desks.queue.lock().unwrap(), number, FREE);
-        assert_eq!(look(7), None);
+    fn who_is_handed_a_box_as_it_is_about_to_queue_takes_it_and_does_not_queue_again() {
+        let boxes = OwnBoxes::new(1);
+        assert_eq!(boxes.exchange_any(FREE), Some(0));
+        let take = |number| boxes.take_or_queue(&mut boxes.queue.lock().unwrap(), number, FREE);
+        assert_eq!(take(7), None);
         // It has slept, has not been handed one, and is about to lock the queue again.
-        assert_eq!(desks.exchange_any(HANDED + 7), None);
-        desks.give_back(0);
-        let desk = look(7).or_else(|| desks.exchange_any(HANDED + 7));
-        assert_eq!(desk, Some(0));
-        desks.give_back(0);
-        let state = desks.states[0].load();
-        assert_eq!((state, desks.queue.lock().unwrap().len()), (FREE, 0));
+        assert_eq!(boxes.exchange_any(HANDED + 7), None);
+        boxes.give_back(0);
+        let taken = take(7).or_else(|| boxes.exchange_any(HANDED + 7));
+        assert_eq!(taken, Some(0));
+        boxes.give_back(0);
+        let state = boxes.states[0].load();
+        assert_eq!((state, boxes.queue.lock().unwrap().len()), (FREE, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Prospects: whether there would be room if all that waits were free, so that a write which found the pool full should wait for others.
+//! Whether there would be room if all that waits were free, so that a write which found the pool full should wait for others.
 //!
 //! For an object of a slab it is enough that as many bytes wait: a cell or a block may come of them; and if a list's next chunk is what is
 //! missing, it is not needed once the list's entries are freed. Everything else needs adjacent frames. These may come from free frames,
@@ -39,7 +39,7 @@ enum Waiting {
 }
 
 /// Whether there would be room for `bytes`, if all that waits in lists were free; `may_grow` says whether the file system lets the pool grow,
-/// and fill holes. Where nothing waits, free frames are not scanned, unless this `is_last_look`: others may have freed some since the caller
+/// and fill holes. Where nothing waits, free frames are not scanned, unless this `is_last_scan`: others may have freed some since the caller
 /// has tried.
 ///
 /// Cost: a sync load for each waiting object, up to [`OBJECTS_MAX`], and for each block and extent of the pool, and the cells
@@ -48,11 +48,11 @@ pub fn would_fit<M: Memory>(
     worker: &Worker<M>,
     bytes: u64,
     may_grow: bool,
-    is_last_look: bool,
+    is_last_scan: bool,
 ) -> Result<bool> {
     let _pin = worker.pin()?;
     let blocks = match waiting(worker, bytes) {
-        Waiting::Nothing if !is_last_look => return Ok(false),
+        Waiting::Nothing if !is_last_scan => return Ok(false),
         Waiting::Nothing => BTreeMap::new(),
         Waiting::Enough => return Ok(true),
         Waiting::Blocks(blocks) => blocks,
