@@ -124,7 +124,7 @@ fn a_batch_is_given_up() {
 }
 
 #[test]
-#[ignore = "six minutes, 5 GB; cargo test --release -p cenote-model --test snapshot -- --ignored --test-threads 1"]
+#[ignore = "four minutes, 5 GB; cargo test -p cenote-model --test snapshot -- --ignored --test-threads 1"]
 fn three_writers_three_nodes() {
     assert_eq!(
         explore_four(3, &["w", "w", "w"]),
@@ -133,7 +133,7 @@ fn three_writers_three_nodes() {
 }
 
 #[test]
-#[ignore = "six minutes, 5 GB; cargo test --release -p cenote-model --test snapshot -- --ignored --test-threads 1"]
+#[ignore = "four minutes, 5 GB; cargo test -p cenote-model --test snapshot -- --ignored --test-threads 1"]
 fn larger_sizes() {
     let counts = [
         explore(crashes(1, 1, calm(3, &["w", "w", "r"]))),
