@@ -186,7 +186,7 @@ pub async fn serve(store: &'static Store, options: Options, listener: TcpListene
         nonces: Cell::new(0),
         closings: Cell::new(0),
         last_closing: Cell::new(Duration::ZERO),
-        published: RefCell::new(state.view()),
+        published: RefCell::new(state.told()),
         state: RefCell::new(state),
         options,
     });
@@ -271,7 +271,7 @@ impl Master {
     }
 
     fn publish(&self) {
-        self.published.replace(self.state.borrow().view());
+        self.published.replace(self.state.borrow().told());
     }
 
     /// A nonce of the master's: no session has its number.

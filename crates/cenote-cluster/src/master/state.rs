@@ -12,6 +12,9 @@ const CELLS: u32 = 8;
 /// Bytes of a session's cells: a line.
 const CELLS_BYTES: u32 = 64;
 
+/// The key of no region.
+const NO_KEY: u64 = 0;
+
 /// A region.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionState {
@@ -21,6 +24,9 @@ pub struct RegionState {
     pub key: u64,
     /// Whether it is closed.
     pub closed: bool,
+    /// Whether it is closed, and its first node was a backup when it was last open: what that holds, no other copy may have.
+    #[serde(default)]
+    pub promoted: bool,
     /// The first byte that is in no block yet.
     pub used: u32,
 }
@@ -220,6 +226,7 @@ impl State {
                 nodes: Vec::new(),
                 key: 1,
                 closed: false,
+                promoted: false,
                 used: shape.block,
             };
             while region.nodes.len() < shape.replicas {
@@ -325,6 +332,7 @@ impl State {
             let region = &mut self.regions[usize::from(*number)];
             // The last copy is not given up: its node may come back.
             if !living.is_empty() {
+                region.promoted |= region.nodes.first() != living.first();
                 region.nodes = living;
             }
             (region.key, region.closed) = (key, true);
@@ -336,7 +344,7 @@ impl State {
         self.number += 1;
         for number in regions {
             if let Some(region) = self.regions.get_mut(usize::from(*number)) {
-                region.closed = false;
+                (region.closed, region.promoted) = (false, false);
             }
         }
         ended.iter().for_each(|session| self.forget(*session));
@@ -440,7 +448,18 @@ impl State {
         });
     }
 
-    /// What clients are to know.
+    /// What clients are to know: no key of a region that they must not read. One of them could read there what is lost with the next node.
+    pub fn told(&self) -> ViewText {
+        let mut view = self.view();
+        for (told, region) in view.regions.iter_mut().zip(&self.regions) {
+            if region.promoted {
+                told.key = NO_KEY;
+            }
+        }
+        view
+    }
+
+    /// What is decided.
     pub fn view(&self) -> ViewText {
         let region = |region: &RegionState| RegionText {
             nodes: region.nodes.clone(),
@@ -478,6 +497,28 @@ mod tests {
             ..Shape::default()
         };
         State::new(shape, &nodes).unwrap()
+    }
+
+    #[test]
+    fn clients_have_no_key_of_a_closed_region_that_has_lost_its_primary() {
+        let mut state = state(3, 3);
+        let all = BTreeSet::from([0]);
+        let told = |state: &State| state.told().regions[0].key != NO_KEY;
+        let lose = |state: &mut State, place: usize| {
+            let node = state.regions[0].nodes[place];
+            state.nodes.get_mut(&node).unwrap().alive = false;
+            state.close(&all);
+        };
+        lose(&mut state, 1);
+        assert!(told(&state));
+        lose(&mut state, 0);
+        assert!(!told(&state));
+        // Again, with nobody lost since.
+        state.close(&all);
+        assert!(!told(&state));
+        assert_ne!(state.view().regions[0].key, NO_KEY);
+        state.open(&all, &BTreeSet::new());
+        assert!(told(&state));
     }
 
     #[test]
