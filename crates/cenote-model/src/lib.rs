@@ -3,3 +3,4 @@
 #![deny(missing_docs)]
 
 pub mod queue_transfer;
+pub mod snapshot;

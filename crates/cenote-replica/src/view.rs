@@ -13,7 +13,7 @@ pub struct NodeId(pub u32);
 pub struct Key(pub u64);
 
 /// What clients may do in a region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
     /// They read and write.
     Open,
@@ -22,7 +22,7 @@ pub enum Access {
 }
 
 /// A region of the view.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Region {
     /// The nodes that hold it; the first is the primary, the others are backups. Empty if all are lost.
     pub nodes: Vec<NodeId>,

@@ -121,7 +121,9 @@ impl<V: Verbs> Equalise<'_, V> {
                 unless_lost(self.tell(change, Outcome::Undone).await)?;
                 continue;
             }
-            unless_lost(self.tell(change, outcome(change, &slots)).await)?;
+            let held: Vec<Slot> = slots.iter().map(|seen| seen.slot).collect();
+            let outcome = outcome(change.wants(), change.outcome, &held);
+            unless_lost(self.tell(change, outcome).await)?;
         }
         Ok(report)
     }
@@ -348,11 +350,11 @@ fn unless_lost<T>(step: Step<T>) -> Step<Option<T>> {
     }
 }
 
-/// How a change has gone, by what the slots of its key hold now.
-fn outcome(change: &Going, slots: &[Seen]) -> Outcome {
-    let has = |slot: Slot| slots.iter().any(|seen| seen.slot.unsealed() == slot);
-    let is_shown = match change.outcome {
-        _ if has(change.wants()) => true,
+/// How a change has gone: by the slot that it `wants`, by what its log says, and by what the slots of its key hold, now that their copies are equal.
+pub fn outcome(wants: Slot, said: Option<Outcome>, slots: &[Slot]) -> Outcome {
+    let has = |slot: Slot| slots.iter().any(|seen| seen.unsealed() == slot);
+    let is_shown = match said {
+        _ if has(wants) => true,
         // It has won, and what it came in the place of is gone: it was shown, and another has come since.
         Some(Outcome::Won { old, former }) if former != 0 => !has(Slot(old).unsealed()),
         // Who changes a slot that had been vacant says so before.

@@ -8,7 +8,7 @@ pub const OUTCOME_AT: u32 = 32;
 pub const OUTCOME_BYTES: usize = 24;
 
 /// How a change has gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// It has won its slot: the primary is still to be swapped, or has been.
     Won {

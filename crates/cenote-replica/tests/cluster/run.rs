@@ -278,6 +278,7 @@ impl Master {
     /// Closes regions, makes their copies equal, and opens them.
     async fn close(&mut self) -> Result<(), String> {
         let nonces = Cell::new(0_u64);
+        let mut promoted = BTreeSet::new();
         loop {
             self.key += u64::from(self.fault != Some(Fault::KeysKept));
             let closed = self.closing.clone();
@@ -287,12 +288,21 @@ impl Master {
                 view.number += 1;
                 for number in &closed {
                     let region = &mut view.regions[usize::from(*number)];
+                    let primary = region.primary();
                     region.nodes.retain(|node| world.is_up(*node));
+                    if region.primary() != primary {
+                        promoted.insert(*number);
+                    }
                     region.key = Key(self.key);
                     region.access = Access::Closed;
                     world.set_key(*number, Key(self.key));
                 }
-                world.set_view(view.clone());
+                // What a backup holds that has become the first, no other copy may have yet: nobody is to read it.
+                let mut told = view.clone();
+                for number in &promoted {
+                    told.regions[usize::from(*number)].key = Key(0);
+                }
+                world.set_view(told);
                 view
             };
             let port = Port {
