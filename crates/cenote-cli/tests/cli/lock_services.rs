@@ -235,17 +235,13 @@ fn a_holder_that_is_stopped_for_longer_than_its_lease_is_fenced() {
     let said = ran(&here, "stock -- true");
     assert_eq!(said["acquired"]["recovered"]["from"]["worker"], before, "{said}");
     holder.signal(SIGCONT);
-    // It learns of it, by its own clock or from the service, kills its command, and says so.
+    // It learns of it, by its own clock, from the service or by the cut connection, kills its command, and says so.
     assert_eq!(holder.wait(), Some(1));
     let mut told = String::new();
     BufReader::new(holder.0.stderr.take().unwrap())
         .read_line(&mut told)
         .unwrap();
-    let why = ["declared this node dead", "not answered for a lease"];
-    assert!(
-        told.contains("may be lost") && why.iter().any(|why| told.contains(why)),
-        "{told}"
-    );
+    assert!(told.contains("may be lost"), "{told}");
     assert_eq!(ran(&here, "stock -- true")["acquired"], "clean");
 }
 
