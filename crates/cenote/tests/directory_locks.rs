@@ -163,7 +163,7 @@ fn processes_that_are_killed_hold_nobody_up() {
 fn at_crash_points<M: Backend>() {
     scene::<M>(|path, pool| {
         let lock = pool.rwlock::<Value>("value").unwrap();
-        let points = ["decided", "written", "changed", "untold", "held"];
+        let points = ["decided", "written", "changed", "not-notified", "held"];
         for point in points.iter().filter(|point| !M::COHERENT || **point == "held") {
             for nth in 1..4 {
                 // What is kept here is asked for, so that entries change.
@@ -198,7 +198,7 @@ fn a_crash_at_any_point_leaves_the_lock_to_the_others() {
 /// A thread dies alone at a crash point, in the middle of asking or of closing; the other threads of its process, and other processes, go on.
 #[cfg(feature = "crash-points")]
 fn ends_at_crash_points<M: Backend>() {
-    for point in ["decided", "written", "changed", "untold", "held"] {
+    for point in ["decided", "written", "changed", "not-notified", "held"] {
         for nth in 1..3 {
             scene::<M>(|path, pool| {
                 let lock = pool.rwlock::<Value>("value").unwrap();
