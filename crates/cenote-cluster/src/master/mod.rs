@@ -60,8 +60,8 @@ impl Options {
     pub fn new(token: impl Into<String>) -> Self {
         Self {
             token: token.into(),
-            node_lease: Duration::from_millis(300),
-            client_lease: Duration::from_secs(1),
+            node_lease: Duration::from_secs(1),
+            client_lease: Duration::from_secs(3),
             shape: Shape::default(),
             nodes: Vec::new(),
         }
@@ -151,7 +151,7 @@ pub fn run(store: &Path, options: Options, listener: std::net::TcpListener) -> R
 pub async fn serve(store: &'static Store, options: Options, listener: TcpListener) -> Result<(), Error> {
     let network = Network::new(
         options.token.clone(),
-        options.node_lease.max(Duration::from_millis(200)),
+        Duration::from_millis(500),
     );
     let known = store.load()?;
     let is_new = known.is_none();

@@ -69,7 +69,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
         }
         2 | 3 => {
             // For less or longer than its lease.
-            stop(&cluster.nodes[victim].0, random, 900);
+            stop(&cluster.nodes[victim].0, random, 2000);
             let status = cluster.wait(|status| status.closed == 0);
             let at = cluster.nodes[victim].1;
             if !status.nodes.iter().any(|node| node.address == at && node.alive) {
@@ -82,7 +82,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
             let new = Client::start(cluster.at, seed);
             return std::mem::replace(&mut clients[client], new).end();
         }
-        5 => stop(&clients[client].process, random, 2500),
+        5 => stop(&clients[client].process, random, 4500),
         6 => stop(&cluster.master, random, 600),
         7 => {
             // A node is emptied, and another one comes in its place.

@@ -40,10 +40,10 @@ pub struct MasterArgs {
     #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = crate::commands::memnode::size)]
     block: u64,
     /// Give up a memory node that is silent for so long: 50ms to 60s
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "300ms")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     node_lease: Duration,
     /// Give up a client that is silent for so long: 100ms to 60m
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "3s")]
     client_lease: Duration,
 }
 
