@@ -149,10 +149,7 @@ pub fn run(store: &Path, options: Options, listener: std::net::TcpListener) -> R
 ///
 /// A cluster that the store knows is gone on with; else one is made of the nodes in the options.
 pub async fn serve(store: &'static Store, options: Options, listener: TcpListener) -> Result<(), Error> {
-    let network = Network::new(
-        options.token.clone(),
-        Duration::from_millis(500),
-    );
+    let network = Network::new(options.token.clone(), Duration::from_millis(500));
     let known = store.load()?;
     let is_new = known.is_none();
     let state = match known {
