@@ -135,3 +135,77 @@ fn strangers_get_nothing() {
         Err(Error::Master { .. })
     ));
 }
+
+#[test]
+fn what_is_written_while_a_node_is_drained_is_kept() {
+    let mut cluster = Cluster::new(2, 1);
+    let mut map = cluster.map();
+    // Enough that a copy takes its time.
+    for n in 0..400 {
+        map.put(&key(n), &[7; 20_000]).unwrap();
+    }
+    cluster.nodes.push(node());
+    let address = cluster.nodes[2].1;
+    assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
+    assert_eq!(cluster.ask(&Ask::Drain { node: 1 }), Told::Done);
+    let mut written = 400;
+    loop {
+        map.put(&key(written), &key(written)).unwrap();
+        written += 1;
+        let status = cluster.status();
+        if Cluster::is_whole(&status) && status.nodes.iter().all(|node| node.node != 1) {
+            break;
+        }
+    }
+    drop(cluster.nodes.remove(0));
+    for n in 400..written {
+        assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n), "of {written}");
+    }
+}
+
+#[test]
+fn one_process_is_one_node() {
+    let mut cluster = Cluster::new(2, 2);
+    cluster.nodes.push(node());
+    let address = cluster.nodes[2].1;
+    let told = std::thread::scope(|scope| {
+        let ask = || cluster.ask(&Ask::AddNode { address });
+        let other = scope.spawn(ask);
+        [ask(), other.join().unwrap()]
+    });
+    assert_eq!(
+        told.iter().filter(|told| **told == Told::Done).count(),
+        1,
+        "{told:?}"
+    );
+    let status = cluster.status();
+    assert_eq!(
+        status.nodes.iter().filter(|node| node.address == address).count(),
+        1
+    );
+}
+
+#[test]
+fn a_lost_region_is_told_of_and_does_not_stop_the_others() {
+    let cluster = Cluster::new(2, 1);
+    let mut map = cluster.map();
+    // Too few to split the first segment, which is in region 0; in several blocks.
+    for n in 0..40 {
+        map.put(&key(n), &[7; 6000]).unwrap();
+    }
+    let first = cluster.status().nodes[0].node;
+    // Region 0 has the directory and all cells; the other node has none of them.
+    cluster.nodes[usize::from(first == 1)].0.signal(libc::SIGKILL);
+    cluster.wait(|status| status.lost > 0 && status.closed == 0);
+    let (mut found, mut lost) = (0, 0);
+    for n in 0..40 {
+        match map.get(&key(n)) {
+            Ok(Some(_)) => found += 1,
+            Err(Error::Map(cenote_replica::client::Error::Lost(_))) => lost += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(found > 0 && lost > 0, "{found} and {lost}");
+    let mut other = cluster.map();
+    assert!(!matches!(other.remove(b"nothing"), Ok(true)));
+}
