@@ -321,7 +321,7 @@ fn a_cohort_that_does_not_look_for_its_dead_waits_for_them() {
 fn an_agent_is_told_which_lock_is_asked_for() {
     use cenote::sync::Timeout;
     use cenote::sync::directory::DirectoryLock;
-    use cenote::sync::directory::agent::Agent;
+    use cenote::sync::directory::agent::LockAgent;
 
     const LOCKS: usize = 200;
 
@@ -334,7 +334,7 @@ fn an_agent_is_told_which_lock_is_asked_for() {
         let mut got = Vec::new();
         scene::<Noncoherent>(|path, pool| {
             let worker = pool.worker().unwrap();
-            let agent = Agent::new(&worker);
+            let agent = LockAgent::new(&worker);
             let mine: Vec<_> = (0..LOCKS).map(|n| open(pool, n)).collect();
             for lock in &mine {
                 drop(lock.write().unwrap());

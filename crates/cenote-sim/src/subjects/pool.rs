@@ -13,7 +13,7 @@ use cenote::pod::instance::limits::Limits;
 use cenote::pod::reclaim::collect::collect_adopted;
 use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
-use cenote::sync::directory::agent::Agent;
+use cenote::sync::directory::agent::LockAgent;
 use cenote::{Error, Result};
 
 use crate::exec::{Context, SimMemory};
@@ -118,7 +118,7 @@ impl<const C: bool> Member<C> {
                 };
                 drop(pod);
                 let mut flush_server = FlushServer::begin(&worker);
-                let mut locks = Agent::new(&worker);
+                let mut locks = LockAgent::new(&worker);
                 let mut ticks = 0_u32;
                 while !worker.pod().is_closing() {
                     flush_server.tick(&worker, 1);

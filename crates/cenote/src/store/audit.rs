@@ -416,7 +416,8 @@ impl<M: Memory> Audit<'_, M> {
                     old_second,
                     record.retiring(),
                 ];
-                if record.freeing().peek(mem) != 0 {
+                // Its owner clears it without waiting for that: then fewer checks are made than could be.
+                if record.freeing().peek_speculative(mem) != 0 {
                     self.freeing.insert(index as u16 + 1);
                 }
                 for word in named {
@@ -462,11 +463,12 @@ impl<M: Memory> Audit<'_, M> {
         let Ok(_pin) = worker.pin() else {
             return;
         };
-        if record.root().peek(worker.mem()) == 0 {
+        if record.root().peek_speculative(worker.mem()) == 0 {
             return;
         }
         // Of who is stopped after the level was entered in the list it may have been freed since: then the record is old, and nothing is wrong.
-        let Ok(Some(level)) = Level::decode(worker, record.root_level().peek(worker.mem())) else {
+        let Ok(Some(level)) = Level::decode(worker, record.root_level().peek_speculative(worker.mem()))
+        else {
             return;
         };
         let mut held = vec![level.offset];
@@ -476,16 +478,17 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Whether an object is one that a worker is publishing, or has published and not crossed off its reserve yet.
+    /// Whether an object is one that a worker is publishing, or has published and not crossed off its reserve yet. The intent is written back before
+    /// the object is published; what the worker clears afterwards may still be there.
     fn is_being_published(&self, record: WorkerRecord, object: u64) -> bool {
         let mem = self.worker.mem();
         let [first, second] = record.secondaries();
         let is_named = [record.new_object(), first, second]
             .iter()
-            .any(|word| word.peek(mem) & !PUBLISHED == object);
+            .any(|word| word.peek_speculative(mem) & !PUBLISHED == object);
         is_named
             && matches!(
-                record.operation().peek(mem),
+                record.operation().peek_speculative(mem),
                 operation::PUT | operation::COMMITTED
             )
     }
@@ -504,7 +507,7 @@ impl<M: Memory> Audit<'_, M> {
         let mem = self.worker.mem();
         for (class, layout) in TABLE.iter().enumerate() {
             let word = record.reserve(class);
-            let reserve = Reserve(word.peek(mem));
+            let reserve = Reserve(word.peek_speculative(mem));
             let Some(frame) = reserve.frame() else {
                 continue;
             };

@@ -8,16 +8,16 @@ use std::thread::JoinHandle;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::{Pod, Worker};
-use crate::sync::directory::agent::Agent;
+use crate::sync::directory::agent::LockAgent;
 use crate::sync::directory::asked;
 
 /// The running thread. Dropping it ends it.
-pub(super) struct LockAgent {
+pub(super) struct LockAgentThread {
     stop: Box<dyn Fn() -> bool + Send>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl LockAgent {
+impl LockAgentThread {
     /// Starts the thread.
     pub(super) fn start<M: Memory>(pod: &Arc<Pod<M>>) -> Result<Self> {
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
@@ -27,7 +27,7 @@ impl LockAgent {
             Ok(worker) => {
                 drop(its_pod);
                 let _ = begun.send(Ok(()));
-                let mut agent = Agent::new(&worker);
+                let mut agent = LockAgent::new(&worker);
                 while !worker.pod().is_closing() {
                     agent.tick_and_sleep(&worker);
                 }
@@ -55,7 +55,7 @@ impl LockAgent {
     }
 }
 
-impl Drop for LockAgent {
+impl Drop for LockAgentThread {
     fn drop(&mut self) {
         let thread = self.thread.take();
         match (self.stop)() {

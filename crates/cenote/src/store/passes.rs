@@ -48,8 +48,11 @@ impl<M: Memory> Pool<M> {
         }
         let mut passes = Passes::default();
         loop {
-            let (mut report, is_alone) = pass(&worker, repair)?;
-            if passes.are_enough(&mut report, is_alone) {
+            let Pass {
+                mut report,
+                was_alone,
+            } = pass(&worker, repair)?;
+            if passes.are_enough(&mut report, was_alone) {
                 return Ok(report);
             }
         }
@@ -119,13 +122,23 @@ impl Company {
     }
 }
 
-/// Looks at the pool once; the report, and whether nobody else was there at any time.
-pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<(FsckReport, bool)> {
+/// What one pass has found.
+pub(super) struct Pass {
+    pub(super) report: FsckReport,
+    /// Whether nobody else was there at any time.
+    pub(super) was_alone: bool,
+}
+
+/// Looks at the pool once.
+pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<Pass> {
     if repair {
         // Who comes meanwhile shows for a moment, and is refused.
         let mut report = audit(worker, true, true)?;
         report.is_uncertain = false;
-        return Ok((report, true));
+        return Ok(Pass {
+            report,
+            was_alone: true,
+        });
     }
     let before = Company::of(worker);
     let is_alone = before.others() == 0 && before.threads.is_empty();
@@ -135,7 +148,10 @@ pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<(F
     let is_as_before = after == before;
     // Who came meanwhile was not reckoned with.
     report.is_uncertain |= is_alone && !is_as_before;
-    Ok((report, is_alone && is_as_before))
+    Ok(Pass {
+        report,
+        was_alone: is_alone && is_as_before,
+    })
 }
 
 /// What changes in the records of other workers while they write: what they have reserved, retired, and named, and what they did last: which slot, what it
@@ -171,7 +187,7 @@ pub(super) fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
             let further = record.secondaries().into_iter().chain(record.old_secondaries());
             operation.into_iter().chain(named).chain(further).chain(reserves)
         })
-        .map(|word| word.peek(mem))
+        .map(|word| word.peek_speculative(mem))
         .chain([EPOCH, COMMITTED, HOLES].map(|word| word.load(mem)))
         .collect()
 }

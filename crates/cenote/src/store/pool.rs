@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::background::{BackgroundThread, BackgroundWork};
 use super::device;
-use super::lock_agent::LockAgent;
+use super::lock_agent::LockAgentThread;
 use super::options::{Options, claim_locks, open_locks};
 use super::reader::{open_to_read, read_head};
 use crate::causes::{HostError, Setting};
@@ -68,7 +68,7 @@ impl<M: Memory> Clone for Pool<M> {
 /// Dropped with the last handle: first the background thread ends, then the process gives up its place in the pool.
 pub(super) struct Inner<M: Memory> {
     /// Ends before the background thread, without which nothing that it retires would be free.
-    lock_agent: Mutex<Option<LockAgent>>,
+    lock_agent: Mutex<Option<LockAgentThread>>,
     background_thread: Mutex<Option<BackgroundThread>>,
     background_work: Arc<BackgroundWork>,
     pod: Arc<Pod<M>>,
@@ -432,7 +432,7 @@ impl<M: Memory> Pool<M> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if !M::COHERENT && agent.is_none() {
-            *agent = Some(LockAgent::start(&self.inner.pod)?);
+            *agent = Some(LockAgentThread::start(&self.inner.pod)?);
         }
         Ok(())
     }

@@ -30,10 +30,7 @@ use crate::whole_file::Target;
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What to run: hash, growth, moving, reuse, shrinking, ordered, tree, thin, split, merge, ends, notes, bulk, crowded, allocator, trim, names, epochs,
-    /// instances, places, tasks, spin, queue, rwlock, group, hosts, death_notices, lodgers, lease, onlookers, or all of these; an index made for
-    /// comparison: btree, clht, art, hot, masstree, messages, sherman
-    #[arg(default_value = "all")]
+    #[arg(default_value = "all", help = subject_help())]
     subject: String,
     /// Which machine
     #[arg(long, value_enum, default_value_t = MemoryArg::Both)]
@@ -215,6 +212,22 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What subjects there are, for the help text.
+fn subject_help() -> String {
+    let names = |subjects: &[Subject]| {
+        subjects
+            .iter()
+            .map(|subject| subject.name())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    format!(
+        "What to run: {}, or all of these; an index made for comparison: {}",
+        names(&Subject::ALL),
+        names(&Subject::BASELINES)
+    )
 }
 
 fn plan(args: &Args, subject: Subject, memory: MemoryArg, profile: Option<Profile>) -> Plan {

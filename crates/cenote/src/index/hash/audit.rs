@@ -249,12 +249,14 @@ impl<M: Memory> HashMap<M> {
     }
 }
 
-/// Whether a worker's record says that it is about to put something into a slot.
+/// Whether a worker's record says that it is about to put something into a slot. The record is written back before the worker does so; it may say so
+/// for a while afterwards.
 fn is_being_put<M: Memory>(worker: &Worker<M>, slot: SyncWord) -> bool {
     let mem = worker.mem();
     (0..worker.pod().workers_high())
         .map(|index| WorkerRecord::new(worker.geometry(), index))
         .any(|record| {
-            record.operation().peek(mem) == operation::PUT && record.slot().peek(mem) == slot.offset()
+            record.operation().peek_speculative(mem) == operation::PUT
+                && record.slot().peek_speculative(mem) == slot.offset()
         })
 }

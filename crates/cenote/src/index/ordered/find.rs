@@ -78,6 +78,46 @@ impl Descent {
     }
 }
 
+/// Where a search from the root down has come to.
+struct Search<'m> {
+    /// The node that it reads next.
+    word: SyncWord,
+    /// That node's level; none at the root.
+    expected: Option<u8>,
+    /// The high fence of the last node that it went right from, on this level.
+    passed: Option<&'m [u8]>,
+    /// The node whose page led here, if that page may be cached.
+    above: Option<SyncWord>,
+    /// The page and the child that led here; none if the node before led here.
+    way: Option<(Page<'m>, usize)>,
+    /// Whether this search read that page's word afresh, not from the cache.
+    is_way_fresh: bool,
+    /// How often it has begun again because a merge was faster.
+    lost: u32,
+    /// The time before the words that it has read.
+    began: u64,
+}
+
+impl Search<'_> {
+    fn at(root: SyncWord, began: u64) -> Self {
+        Self {
+            word: root,
+            expected: None,
+            passed: None,
+            above: None,
+            way: None,
+            is_way_fresh: false,
+            lost: 0,
+            began,
+        }
+    }
+
+    fn begin_again(&mut self, root: SyncWord, began: u64) {
+        (self.word, self.expected, self.passed, self.way) = (root, None, None, None);
+        self.began = began;
+    }
+}
+
 /// What a search does at a node that is frozen.
 enum AtFrozen {
     /// It reads what the node had, with this anchor.
@@ -140,23 +180,15 @@ impl<M: Memory> OrderedMap<M> {
 
     fn descend_by_slow_path(&self, target: Target<'_>, level: u8) -> Result<Option<Descent>> {
         let worker = &*self.worker;
-        let mut word = self.root();
-        let (mut expected, mut passed) = (None, None);
-        let mut above: Option<SyncWord> = None;
-        // The page and the child that led here; none if the node before led here.
-        let mut way: Option<(Page<'_>, usize)> = None;
-        // Whether this search read that page's word afresh, not from the cache.
-        let mut is_way_fresh = false;
-        let mut lost = 0;
-        // Taken before any word is read.
-        let mut began = worker.pod().words().now();
+        // The time is taken before any word is read.
+        let mut search = Search::at(self.root(), worker.pod().words().now());
         loop {
-            let is_above = expected != Some(level);
+            let is_above = search.expected != Some(level);
             let may_be_old = is_above || mutant::is(Mutant::LeafCached);
-            let cached = if may_be_old { self.cached(word) } else { 0 };
+            let cached = if may_be_old { self.cached(search.word) } else { 0 };
             let mut at = if cached == 0 {
                 // PAIRS WITH: pod::commit::publish::exchange
-                word.load(worker.mem())
+                search.word.load(worker.mem())
             } else {
                 cached
             };
@@ -164,64 +196,73 @@ impl<M: Memory> OrderedMap<M> {
             // A node that is merged may be freed before the announcement of a thread that would use the cached word.
             let may_keep = cached == 0 && (at & FROZEN == 0 || mutant::is(Mutant::FrozenCached));
             if at & FROZEN != 0 {
-                // The root is never frozen: a write to it would be retried for ever.
-                if expected.is_none() {
-                    return Err(Error::corrupt("a root that is frozen", word.offset()));
-                }
-                match self.at_frozen(word, &mut way, is_way_fresh, &mut lost)? {
+                match self.at_frozen(&mut search)? {
                     AtFrozen::Reads(found) => (anchor, at) = (found, at & !FROZEN),
                     AtFrozen::GoesTo(before) => {
-                        word = before;
+                        search.word = before;
                         continue;
                     }
                     AtFrozen::BeginsAgain => {
-                        began = self.forget_cached();
-                        (word, expected, passed, way) = (self.root(), None, None, None);
+                        search.begin_again(self.root(), self.forget_cached());
                         continue;
                     }
                 }
             }
             if !is_above {
-                self.end_descent(level, word, at, may_keep.then_some(began));
+                self.end_descent(level, search.word, at, may_keep.then_some(search.began));
                 return Ok(Some(Descent {
-                    above,
+                    above: search.above,
                     anchor,
-                    ..Descent::new(word, at)
+                    ..Descent::new(search.word, at)
                 }));
             }
-            if at == 0 && expected.is_none() {
+            if at == 0 && search.expected.is_none() {
                 return Ok(None);
             }
             let page = Page::open_to_search(worker, at)?;
-            if expected.is_some_and(|expected| expected != page.level()) {
+            if search.expected.is_some_and(|expected| expected != page.level()) {
                 return Err(Error::corrupt("the level of a page", at));
             }
             if page.level() <= level {
                 // Only the root can be here: it may have been replaced by a higher one since it was cached.
                 if cached == 0 {
-                    return Ok((page.level() == level).then_some(Descent::new(word, at)));
+                    return Ok((page.level() == level).then_some(Descent::new(search.word, at)));
                 }
-                began = self.forget_cached();
+                search.began = self.forget_cached();
                 continue;
             }
             if may_keep {
-                self.cache(word, at, began);
+                self.cache(search.word, at, search.began);
             }
-            let child = page.child_for(self.worker.mem(), target)?;
-            // Only behind the last child there may be a node that this page does not know.
-            if child + 1 == page.count() && page.is_beyond_its_last(worker.mem(), target)? {
-                self.forget_way(above);
-                word = self.right_of(&page, &mut passed)?;
-                self.note(&page, word)?;
-                (expected, way) = (Some(page.level()), None);
-            } else {
-                above = Some(word);
-                word = self.node(page.child(child))?;
-                (expected, passed) = (Some(page.level() - 1), None);
-                way = Some((page, child));
-                is_way_fresh = cached == 0 || mutant::is(Mutant::LoweringCached);
-            }
+            self.go_on(&mut search, page, target, cached == 0)?;
         }
+    }
+
+    /// Goes on from a page above the level that a search is for: down, or right if the place is in a node behind.
+    #[inline]
+    fn go_on<'m>(
+        &'m self,
+        search: &mut Search<'m>,
+        page: Page<'m>,
+        target: Target<'_>,
+        is_fresh: bool,
+    ) -> Result<()> {
+        let mem = self.worker.mem();
+        let child = page.child_for(mem, target)?;
+        // Only behind the last child there may be a node that this page does not know.
+        if child + 1 == page.count() && page.is_beyond_its_last(mem, target)? {
+            self.forget_way(search.above);
+            search.word = self.right_of(&page, &mut search.passed)?;
+            self.note(&page, search.word)?;
+            (search.expected, search.way) = (Some(page.level()), None);
+        } else {
+            search.above = Some(search.word);
+            search.word = self.node(page.child(child))?;
+            (search.expected, search.passed) = (Some(page.level() - 1), None);
+            search.way = Some((page, child));
+            search.is_way_fresh = is_fresh || mutant::is(Mutant::LoweringCached);
+        }
+        Ok(())
     }
 
     /// At the end of a search: prefetches a leaf; caches the page of another node, if the time before it was read is given.
@@ -234,15 +275,13 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// What a search does at a node that is frozen, given the way that led to it.
-    fn at_frozen(
-        &self,
-        word: SyncWord,
-        way: &mut Option<(Page<'_>, usize)>,
-        is_way_fresh: bool,
-        lost: &mut u32,
-    ) -> Result<AtFrozen> {
-        match way {
+    /// What a search does at a node that is frozen.
+    fn at_frozen(&self, search: &mut Search<'_>) -> Result<AtFrozen> {
+        if search.expected.is_none() {
+            // The root is never frozen: a write to it would be retried for ever.
+            return Err(Error::corrupt("a root that is frozen", search.word.offset()));
+        }
+        match &mut search.way {
             None => Ok(AtFrozen::Reads(None)),
             Some(_) if mutant::is(Mutant::FrozenRead) => Ok(AtFrozen::Reads(None)),
             Some((page, child)) if *child > 0 => {
@@ -250,16 +289,16 @@ impl<M: Memory> OrderedMap<M> {
                 self.node(page.child(*child)).map(AtFrozen::GoesTo)
             }
             // It is to take the root's place.
-            Some((page, _)) if page.meta.is_lowering() && is_way_fresh => {
+            Some((page, _)) if page.meta.is_lowering() && search.is_way_fresh => {
                 Ok(AtFrozen::Reads(Some((self.root(), page.at))))
             }
             // The page is out of date: a first child is not merged while it is the first.
             Some(_) => {
-                *lost += 1;
-                match *lost > LOST_MAX {
+                search.lost += 1;
+                match search.lost > LOST_MAX {
                     true => Err(Error::corrupt(
                         "a node that is merged and has a parent",
-                        word.offset(),
+                        search.word.offset(),
                     )),
                     false => Ok(AtFrozen::BeginsAgain),
                 }

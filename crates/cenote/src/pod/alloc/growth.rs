@@ -50,7 +50,10 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Re
         Room::Free => Ok(()),
         Room::Holes(holes) => match fill_all(worker, &holes) {
             // What is free at the pool's end may need less.
-            Err(full @ Error::Full { .. }) => grow_tail(worker, want)?.ok_or(full),
+            Err(full @ Error::Full { .. }) => match grow_tail(worker, want)? {
+                true => Ok(()),
+                false => Err(full),
+            },
             filled => filled,
         },
         Room::Tail(needed) => {
@@ -78,8 +81,8 @@ fn aligned_end(want: Want, end: u64) -> u64 {
     }
 }
 
-/// Grows the pool by what the free frames at its end lack, if the file system has that many bytes; else `None`.
-fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Option<()>> {
+/// Grows the pool by what the free frames at its end lack. Returns whether the file system had that many bytes.
+fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<bool> {
     let (needed, committed) = {
         let _held = lock::acquire(worker, HEAP_LOCK)?;
         let committed = worker.committed_frames()?;
@@ -88,11 +91,11 @@ fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Option<()>> {
         (first.map(|first| first + want.frames), committed)
     };
     let Some(needed) = needed.filter(|&needed| needed > committed) else {
-        return Ok(None);
+        return Ok(false);
     };
     match grow_to_first(worker, committed, &[needed]) {
-        Err(Error::Full { .. }) => Ok(None),
-        grown => grown.map(Some),
+        Err(Error::Full { .. }) => Ok(false),
+        grown => grown.map(|()| true),
     }
 }
 

@@ -45,32 +45,60 @@ use crate::pod::instance::worker::Worker;
 /// in the cache before the exchange that publishes it can happen.
 const AHEAD: u64 = 256;
 
-/// Allocates `len` bytes for the actor's current operation: the offset is in its `new_object` on return, and will
+/// Where the offset of a new object is written before the object leaves its source: from there it is published, discarded or recovered.
+#[derive(Clone, Copy)]
+enum Destination {
+    /// A word of the record of the worker's own operation. An intent writes the record back, so the object may leave its source late.
+    Operation(OwnedWord),
+    /// Any other word, of any actor.
+    Other(OwnedWord),
+}
+
+impl Destination {
+    #[inline(always)]
+    fn word(self) -> OwnedWord {
+        let (Self::Operation(word) | Self::Other(word)) = self;
+        word
+    }
+}
+
+/// Allocates `len` bytes for the worker's current operation: the offset is in its `new_object` on return, and will
 /// be published, discarded or recovered from there.
 ///
 /// Cost: two stores on own lines. If nothing in the worker's retired list fits, every fourth time one compare-exchange on
 /// the block; now and then a block.
 #[inline]
 pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
-    let actor = worker.actor();
-    allocate_for(worker, actor, len, actor.record.new_object(), 0)
+    let new = Destination::Operation(worker.record().new_object());
+    allocate_to(worker, worker.actor(), len, new, 0)
 }
 
 /// Allocates a further object that will be published together with the current operation's new one.
 pub fn allocate_secondary<M: Memory>(worker: &Worker<M>, which: usize, len: u64) -> Result<u64> {
-    let actor = worker.actor();
     worker.await_end();
-    allocate_for(worker, actor, len, actor.record.secondaries()[which], 0)
+    let secondary = Destination::Operation(worker.record().secondaries()[which]);
+    allocate_to(worker, worker.actor(), len, secondary, 0)
 }
 
-/// Allocates for any actor and destination. A worker that allocates for itself holds its list. `tag` marks an extent that holds references (see
-/// [`DrainExtent`](crate::pod::instance::hooks::DrainExtent)).
+/// Allocates for any actor, and writes the offset to a word that is not of an operation's record. A worker that allocates for itself holds its list.
+/// `tag` marks an extent that holds references (see [`DrainExtent`](crate::pod::instance::hooks::DrainExtent)).
 #[inline]
 pub fn allocate_for<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,
     len: u64,
     destination: OwnedWord,
+    tag: u8,
+) -> Result<u64> {
+    allocate_to(worker, actor, len, Destination::Other(destination), tag)
+}
+
+#[inline]
+fn allocate_to<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    len: u64,
+    destination: Destination,
     tag: u8,
 ) -> Result<u64> {
     debug_assert!(
@@ -81,10 +109,12 @@ pub fn allocate_for<M: Memory>(
         Some(class) if tag == 0 => class,
         _ => {
             commit_pending(worker);
-            return allocate_extent(worker, actor, len, destination, tag);
+            return allocate_extent(worker, actor, len, destination.word(), tag);
         }
     };
-    if is_of_operation(worker, actor, destination) {
+    let is_of_operation = matches!(destination, Destination::Operation(_));
+    let destination = destination.word();
+    if is_of_operation {
         if let Some(cached) = worker.reclaim.recycler.take(class) {
             return Ok(take_cached(worker, class, cached, destination));
         }
@@ -110,7 +140,7 @@ pub fn allocate_for<M: Memory>(
     if reserve.mask() == 0 {
         return Err(misreserved(actor, class));
     }
-    if leaves_late::<M>() && is_of_operation(worker, actor, destination) {
+    if leaves_late::<M>() && is_of_operation {
         make_room_for_pending(worker);
         return Ok(allocate_pending(
             worker,
@@ -125,14 +155,6 @@ pub fn allocate_for<M: Memory>(
 #[inline(always)]
 fn leaves_late<M: Memory>() -> bool {
     !M::COHERENT && !mutant::is(Mutant::NamedLate)
-}
-
-/// Whether the record of the worker's own operation names what is allocated for a destination.
-#[inline(always)]
-fn is_of_operation<M: Memory>(worker: &Worker<M>, actor: Actor, destination: OwnedWord) -> bool {
-    let [first, second] = actor.record.secondaries();
-    actor == worker.actor()
-        && (destination == actor.record.new_object() || destination == first || destination == second)
 }
 
 /// Takes an entry of the retired list for a new object.

@@ -2,7 +2,8 @@
 //!
 //! Without the feature `crash-points` a point does nothing. With it, the environment variable `CENOTE_CRASH=name:n` kills
 //! the process when it passes the point of that name for the n-th time. `CENOTE_STOP=name:n` stops the process there instead, until it is
-//! continued; `CENOTE_END=name:n` ends a thread named `ends` there, and no other. `CENOTE_CRASH_LOG=file` appends the name of each point to a file when it is first passed, so that tests can assert that all
+//! continued; `CENOTE_END=name:n` ends a thread named `ends` there, and no other. A name that no point has ends the process with status 2.
+//! `CENOTE_CRASH_LOG=file` appends the name of each point to a file when it is first passed, so that tests can assert that all
 //! were reached.
 
 macro_rules! points {
@@ -175,13 +176,25 @@ mod armed {
         passed: Mutex<HashMap<&'static str, u64>>,
     }
 
+    /// A test that names a point that nothing passes would wait for ever.
+    fn parse(text: &str) -> Result<Option<(String, u64)>, &'static str> {
+        let (name, count) = text.rsplit_once(':').ok_or("no count")?;
+        let count = count.parse().map_err(|_| "the count is no number")?;
+        match Point::ALL.iter().any(|point| point.name() == name) {
+            true => Ok(Some((name.to_owned(), count))),
+            false => Err("no crash point has this name"),
+        }
+    }
+
     fn armed() -> &'static Armed {
         static ARMED: OnceLock<Armed> = OnceLock::new();
         ARMED.get_or_init(|| {
             let of = |variable| {
                 let text = std::env::var(variable).ok()?;
-                let (name, count) = text.rsplit_once(':')?;
-                Some((name.to_owned(), count.parse().ok()?))
+                parse(&text).unwrap_or_else(|why| {
+                    eprintln!("{variable}={text}: {why}; expected NAME:COUNT, as publish.done:1");
+                    std::process::exit(2);
+                })
             };
             let asked = [
                 ("CENOTE_CRASH", libc::SIGKILL),

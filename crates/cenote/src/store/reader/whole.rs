@@ -1,7 +1,7 @@
 //! Reads of the whole pool: its figures, and `fsck`. Both take longer than an epoch may last, so they go on when it moves, and report that.
 
 use super::super::audit::FsckReport;
-use super::super::passes::{Passes, pass};
+use super::super::passes::{Pass, Passes, pass};
 use super::super::stat::{Stat, stat};
 use super::{Manner, Reader};
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ impl<M: Memory> Reader<M> {
             }
             match looked {
                 Ok(_) if snapshot.is_exhausted() => failed += 1,
-                Ok(((report, is_alone), (living, dead))) => {
+                Ok((Pass { report, was_alone }, (living, dead))) => {
                     let mut report = FsckReport {
                         other_processes: living,
                         unrecovered_processes: dead,
@@ -75,7 +75,7 @@ impl<M: Memory> Reader<M> {
                         snapshot: true,
                         ..report
                     };
-                    if passes.are_enough(&mut report, is_alone) {
+                    if passes.are_enough(&mut report, was_alone) {
                         return Ok(report);
                     }
                 }

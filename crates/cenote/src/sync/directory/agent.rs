@@ -18,14 +18,14 @@ const BETWEEN_SCANS: Duration = Duration::from_millis(20);
 const LOCKS_PER_SCAN: usize = 1024;
 
 /// An agent's view of its process.
-pub struct Agent {
+pub struct LockAgent {
     cohorts: Arc<Cohorts>,
     scanned: Instant,
     /// Where the next scan begins.
     next: usize,
 }
 
-impl Agent {
+impl LockAgent {
     /// The agent of a process, of which this is a thread.
     pub fn new<M: Memory>(worker: &Worker<M>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Agent {
 
     /// Does what is due for the locks that other processes ask for. Returns whether there are any.
     ///
-    /// Cost: as [`Agent::tick_and_sleep`], without the scan.
+    /// Cost: as [`LockAgent::tick_and_sleep`], without the scan.
     pub fn answer<M: Memory>(&self, worker: &Worker<M>) -> bool {
         let asked = asked::take(worker);
         drive(worker, &self.cohorts.asked(asked));

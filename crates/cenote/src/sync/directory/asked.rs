@@ -47,10 +47,10 @@ pub fn bit(layout: Layout) -> usize {
     (spread >> (u64::BITS - BITS.ilog2())) as usize
 }
 
-/// Tells a node's process that it is asked for a lock. Its agent already sees that in the entry.
+/// Notifies a node's process that it is asked for a lock. Its agent already sees that in the entry.
 ///
 /// Cost: three round trips; an exchange and a system call more if the agent sleeps.
-pub fn tell<M: Memory>(worker: &Worker<M>, layout: Layout, node: Node) {
+pub fn notify<M: Memory>(worker: &Worker<M>, layout: Layout, node: Node) {
     let mem = worker.mem();
     // If the node has left meanwhile, it is another one's bit, or nobody's.
     // PAIRS WITH: sync::directory::drive::claim
@@ -73,10 +73,10 @@ pub fn tell<M: Memory>(worker: &Worker<M>, layout: Layout, node: Node) {
 pub fn take<M: Memory>(worker: &Worker<M>) -> Asked {
     let mem = worker.mem();
     Asked(own(worker.pod()).asked_locks().map(|word| {
-        // PAIRS WITH: sync::directory::asked::tell
+        // PAIRS WITH: sync::directory::asked::notify
         match word.load(mem) {
             0 => 0,
-            // PAIRS WITH: sync::directory::asked::tell
+            // PAIRS WITH: sync::directory::asked::notify
             _ => word.swap(mem, 0),
         }
     }))

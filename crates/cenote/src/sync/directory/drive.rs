@@ -404,7 +404,7 @@ fn claim<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State) -> Re
         }
     }
     if let Some(node) = free {
-        // PAIRS WITH: sync::directory::drive::dead_among, sync::directory::drive::claim, sync::directory::drive::find_number, sync::directory::asked::tell
+        // PAIRS WITH: sync::directory::drive::dead_among, sync::directory::drive::claim, sync::directory::drive::find_number, sync::directory::asked::notify
         layout.process(node).store(mem, mine);
         return Ok(Some(node));
     }

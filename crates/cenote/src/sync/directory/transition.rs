@@ -88,7 +88,7 @@ pub fn change<M: Memory, R>(
     crash_point(Point::DirectoryNotNotified);
     for node in concerned(&before.state, &state).iter() {
         if state.is_asked(node) {
-            asked::tell(worker, layout, node);
+            asked::notify(worker, layout, node);
         }
         event_count::notify_waiting(mem, layout.event_count(node));
     }
