@@ -1,4 +1,4 @@
-//! The `exchange` command: what a compare-exchange costs, by whomever it is executed, in fetches of a line past the caches.
+//! The `exchange` command: what a compare-exchange costs, whatever executes it, in fetches of a line past the caches.
 //!
 //! A process exchanges one word over and over, from what it found to one more; a second process may do the same at the same
 //! time. The word is in a pool of each kind: coherent, where the CPU exchanges; without coherence, where the line is flushed around

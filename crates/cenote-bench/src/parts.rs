@@ -1,7 +1,7 @@
 //! Parts: this program once more, with a hidden subcommand, as processes that measure when they are told to.
 //!
 //! A part is told what to do a line at a time. It prepares that, warms up and answers `ready`; `go` starts its clock; it
-//! answers with the operations it has done and the nanoseconds it took. Whoever is not asked waits for its standard input
+//! answers with the operations it has done and the nanoseconds it took. A part that is not asked waits for its standard input
 //! and takes no time. A part ends when its standard input does, and so with its parent however that ends.
 
 use crate::subjects::{Failure, check};

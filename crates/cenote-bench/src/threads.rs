@@ -13,7 +13,7 @@ pub fn start_all<'scope, 'env, T: Send + 'scope, W>(
 where
     W: FnOnce() -> Result<T, Failure> + Send + 'scope,
 {
-    // Locked until it is known; whoever panics, a word is whole.
+    // Locked until it is known; whichever thread panics, a word is whole.
     let may_begin = Arc::new(RwLock::new(false));
     let mut told = may_begin.write().unwrap_or_else(PoisonError::into_inner);
     let start = |work: W| {

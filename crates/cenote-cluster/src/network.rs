@@ -182,7 +182,7 @@ async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>>
                 true => connection.receive().await,
                 false => connection.send_rest().await,
             };
-            // Whoever waits learns that nobody answers.
+            // A task that waits learns that nobody answers.
             connection.is_over.set(true);
             connection.waiting.borrow_mut().clear();
             connection.more.notify_one();

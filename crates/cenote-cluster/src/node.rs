@@ -2,10 +2,11 @@
 //!
 //! One thread executes everything, a verb after the other, so each verb is atomic; whether a verb's key is the region's is decided in the same step.
 //!
-//! **Lease.** A node that the master has given up may have been stopped, or cut off, and come back: then its regions are elsewhere by now, and what it holds is stale. So it executes verbs
-//! only while it has a lease. The master sends a heartbeat, with the number of the last one whose answer it has. The node counts its lease from when it *sent* that answer, by its own clock; the
-//! master, which gives a node up, waits until a lease that it counts from when it *received* the last answer has run out. So the node's has run out before, whatever was on its way, and
-//! for how long the node was stopped.
+//! **Lease.** A node that the master has given up may have been stopped, or cut off, and come back: then its regions are elsewhere by now,
+//! and what it holds is stale. So it executes verbs only while it has a lease. The master sends a heartbeat, with the number of the last
+//! one whose answer it has. The node counts its lease from when it *sent* that answer, by its own clock; the master, which gives a node up,
+//! waits until a lease that it counts from when it *received* the last answer has run out. So the node's has run out before, whatever was
+//! on its way, and for how long the node was stopped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

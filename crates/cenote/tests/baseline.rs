@@ -516,7 +516,7 @@ fn damage_is_an_error<M: Mapped, I: Subject<M>>() {
                     0 => rng.random(),
                     1 => first + rng.random_range(0..4_000u64) * 64,
                     2 => sync_word(at).load(worker.mem()) ^ 1 << rng.random_range(8..64),
-                    // Whoever holds this lock has died.
+                    // The process that holds this lock has died.
                     _ => 1 << 48 | 1,
                 };
                 sync_word(at).store(worker.mem(), value);

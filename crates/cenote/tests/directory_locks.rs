@@ -278,6 +278,46 @@ fn a_thread_that_dies_alone_with_the_lock_is_forgotten() {
     check::<Noncoherent>();
 }
 
+/// The reference is still good: so nobody else may have the lock, although the thread that locked has nothing left to do.
+#[test]
+fn a_thread_that_has_leaked_its_guard_keeps_the_lock() {
+    fn check<M: Backend>() {
+        scene::<M>(|_, pool| {
+            let (other, (gives, given)) = (pool.clone(), std::sync::mpsc::channel::<&'static mut Value>());
+            std::thread::spawn(move || {
+                let lock = Box::leak(Box::new(other.rwlock::<Value>("value").unwrap()));
+                let guard = Box::leak(Box::new(lock.write().unwrap()));
+                gives.send(&mut **guard).unwrap();
+            });
+            let value = given.recv().unwrap();
+            // The thread has come to its end, or is about to.
+            std::thread::sleep(Duration::from_millis(100));
+            let lock = pool.rwlock::<Value>("value").unwrap();
+            assert!(lock.write_for(Duration::from_millis(200)).unwrap().is_none());
+            value[0] += 1;
+        });
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}
+
+/// A guard that was forgotten, and not its handle, keeps no thread from ending: the handle gives up what it had.
+#[test]
+fn a_thread_that_has_forgotten_a_guard_ends() {
+    fn check<M: Backend>() {
+        scene::<M>(|_, pool| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let lock = pool.rwlock::<Value>("value").unwrap();
+                    std::mem::forget(lock.read().unwrap());
+                });
+            });
+        });
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}
+
 /// The planted fault that this shows. Without the process's agent, which is another thread.
 #[test]
 #[cfg(feature = "mutants")]
@@ -302,7 +342,7 @@ fn a_cohort_that_does_not_look_for_its_dead_waits_for_them() {
             unsafe { libc::syscall(libc::SYS_exit, 0) };
             drop(guard);
         });
-        // Whoever asks for the lock before the fault is planted may find the dead thread.
+        // A thread that asks for the lock before the fault is planted may find the dead thread.
         told.recv().unwrap();
         choose(Some(Mutant::DirectoryLoneDeathIgnored));
         let refused = lock

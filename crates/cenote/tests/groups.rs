@@ -241,7 +241,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 const LOCK_AT: u64 = 64;
 const COMMIT_AT: u64 = 256;
 
-/// Whoever looks says that a word cannot be right; but a lock that nobody alive has is taken from the dead by who may.
+/// Each check says that a word cannot be right; but a worker that may takes a lock that nobody alive has from the dead.
 fn garbage<M: Mapped>() {
     pool::<M>(|pool, path| {
         drop(pool.group("g", TOKEN).unwrap().join("one").unwrap());

@@ -201,7 +201,7 @@ struct Unlock(unsafe fn(*mut u8) -> i32, *mut u8);
 
 impl Drop for Unlock {
     fn drop(&mut self) {
-        // SAFETY: whoever made this has the lock.
+        // SAFETY: the thread that made this has the lock.
         unsafe { self.0(self.1) };
     }
 }

@@ -1,11 +1,12 @@
 //! The `applications` command: the two applications of crate `cenote-locked` over each kind of lock, by several processes.
 //!
-//! - **YCSB A, B, C** on a hash table with a lock for each bucket, of which the first 4 KiB travel with a directory lock. Values have 96 bytes at most. Every value read is checked, and the updates are
-//!   counted in the values: a lost one ends the run.
-//! - **TPC-C** on a store with one lock for everything, of TPC-C's size with 1 and with 10 warehouses, and a small one. The orders entered must be those that the processes counted, and all conditions of consistency
-//!   must hold at the end.
+//! - **YCSB A, B, C** on a hash table with a lock for each bucket, of which the first 4 KiB travel with a directory lock. Values have 96
+//!   bytes at most. Every value read is checked, and the updates are counted in the values: a lost one ends the run.
+//! - **TPC-C** on a store with one lock for everything, of TPC-C's size with 1 and with 10 warehouses, and a small one. The orders entered
+//!   must be those that the processes counted, and all conditions of consistency must hold at the end.
 //!
-//! On memory without coherence a directory lock writes all that it covers back when it goes to another process. So it is measured on the table and on the small store, and not on stores of hundreds of megabytes.
+//! On memory without coherence a directory lock writes all that it covers back when it goes to another process. So it is measured on the
+//! table and on the small store, and not on stores of hundreds of megabytes.
 //!
 //! All kinds of locks take turns within a round, and each turn is one of new processes. Ratios are taken within a round, to pthread's reader-writer lock, before their median is.
 //!
@@ -182,7 +183,7 @@ pub fn run_part(options: &PartOptions) -> Result<(), Failure> {
         ms => Duration::from_millis(ms),
     };
     if options.ms == 0 {
-        // Whoever would kill it may end first.
+        // The process that would kill it may end first.
         std::thread::spawn(|| {
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
             std::process::exit(1);

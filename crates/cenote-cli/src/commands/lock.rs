@@ -1,4 +1,5 @@
-//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's, or one of a lock service ([`remote_lock`](super::remote_lock)); or removes the lock.
+//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's, or one of a lock service
+//! ([`remote_lock`](super::remote_lock)); or removes the lock.
 //!
 //! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so the next owner after a killed one can
 //! check whether processes that the command had started are still running.

@@ -1,6 +1,7 @@
 //! `cenote lock --at`: runs a command while it holds a lock of a lock service.
 //!
-//! The command is killed as soon as the service may have declared this process dead. If this process itself is stopped meanwhile, that is when it goes on: the fencing token is for what must not happen in between.
+//! The command is killed as soon as the service may have declared this process dead. If this process itself is stopped meanwhile, that is
+//! when it goes on: the fencing token is for what must not happen in between.
 
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};

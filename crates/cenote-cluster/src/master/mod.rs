@@ -227,7 +227,8 @@ pub async fn serve(store: &'static Store, options: Options, listener: TcpListene
     }
 }
 
-/// Eras grow over the lives of masters: each begins with a closing, so its last key is greater than the first of the one before. Operations of clients that are known may have begun in any era before.
+/// Eras grow over the lives of masters: each begins with a closing, so its last key is greater than the first of the one before. Operations
+/// of clients that are known may have begun in any era before.
 fn first_eras(state: &State) -> Eras {
     let now = state.key << 32;
     let least = if state.sessions.is_empty() { now } else { 0 };

@@ -1,7 +1,7 @@
 //! Where the master keeps what it has decided.
 //!
-//! On one machine that is a map in a [pool](cenote): a master that is killed at any instruction has stored a decision or has not, and its successor goes on from there. The pool's recoverable mutex
-//! says who leads.
+//! On one machine that is a map in a [pool](cenote): a master that is killed at any instruction has stored a decision or has not, and its
+//! successor goes on from there. The pool's recoverable mutex says who leads.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
 //! Heartbeats: the master asks its nodes, and is asked by its clients.
 //!
-//! Silence counts only while this process runs: one that was stopped itself takes nobody for dead. A node is given up once it has been silent for a lease, so the lease that it had has run out
-//! by then ([`crate::node`]); it gets no heartbeat any more, so it never has one again.
+//! Silence counts only while this process runs: one that was stopped itself takes nobody for dead. A node is given up once it has been
+//! silent for a lease, so the lease that it had has run out by then ([`crate::node`]); it gets no heartbeat any more, so it never has one
+//! again.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -126,7 +126,8 @@ impl<L: Lock> Table<L> {
         self.lock_of(key).write(|words, _| self.put_in(words, key, value))
     }
 
-    /// Has the value of a key changed, with the bucket exclusive in between; there is nothing in it if there was no such key. Returns whether there was. A crash leaves the former value or the new one.
+    /// Has the value of a key changed, with the bucket exclusive in between; there is nothing in it if there was no such key. Returns
+    /// whether there was. A crash leaves the former value or the new one.
     ///
     /// Errors: as [`Table::put`].
     pub fn update(&self, key: u64, change: impl FnOnce(&mut Vec<u8>)) -> Result<bool> {

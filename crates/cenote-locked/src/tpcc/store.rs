@@ -102,8 +102,8 @@ impl<L: Lock> Store<L> {
     /// Executes a transaction wholly, or not at all. Order-Status and Stock-Level take the lock shared, the others exclusively. A date of 0 is taken for 1, as 0 says that there is
     /// none.
     ///
-    /// Errors: [`Error::Full`](crate::Error::Full), which a Delivery for the warehouse cures; [`Error::NoSuch`](crate::Error::NoSuch), [`Error::Damaged`](crate::Error::Damaged), what the
-    /// lock refuses with.
+    /// Errors: [`Error::Full`](crate::Error::Full), which a Delivery for the warehouse cures; [`Error::NoSuch`](crate::Error::NoSuch),
+    /// [`Error::Damaged`](crate::Error::Damaged), what the lock refuses with.
     pub fn run(&self, input: &Input, date: u64) -> Result<Output> {
         if input.kind().is_read_only()
             && let Some(output) = self.read(|words| look(&self.layout, words, input))?
@@ -152,7 +152,7 @@ impl<L: Lock> Store<L> {
         }
     }
 
-    /// Runs with the words, which no transaction has half changed, alone. Whoever changes more than a transaction does keeps what it needs to repair that.
+    /// Runs with the words, which no transaction has half changed, alone. A caller that changes more than a transaction does keeps what it needs to repair that.
     ///
     /// Errors: as [`Store::read`].
     pub fn write<R>(&self, inside: impl FnOnce(&mut WordsMut<'_>) -> Result<R>) -> Result<R> {

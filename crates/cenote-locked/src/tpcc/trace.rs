@@ -1,4 +1,5 @@
-//! What transactions touch: the transactions' own code runs on a store of its own, in this process's memory, whose words note which lines are touched. For simulators, which replay it.
+//! What transactions touch: the transactions' own code runs on a store of its own, in this process's memory, whose words note which lines
+//! are touched. For simulators, which replay it.
 
 use super::input::{Kind, Terminals};
 use super::layout::Layout;

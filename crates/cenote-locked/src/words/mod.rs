@@ -37,7 +37,7 @@ pub trait Load {
 
 /// Words that can be changed.
 pub trait Store: Load {
-    /// Sets a word. Whoever dies has made all stores up to one, and none after it.
+    /// Sets a word. A writer that dies has made all stores up to one, and none after it.
     ///
     /// Errors: [`Error::Beyond`](crate::Error::Beyond).
     fn store(&mut self, at: u64, value: u64) -> Result<()>;

@@ -69,8 +69,8 @@ impl Record {
     }
 }
 
-/// Words under an undo record that was empty before. It ends with [`Transaction::commit`] or [`Transaction::roll_back`]; without either, the changes stay, and so does the record of
-/// them.
+/// Words under an undo record that was empty before. It ends with [`Transaction::commit`] or [`Transaction::roll_back`]; without either,
+/// the changes stay, and so does the record of them.
 pub struct Transaction<'w, W: Store> {
     words: &'w mut W,
     record: Record,

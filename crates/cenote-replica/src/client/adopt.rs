@@ -1,8 +1,9 @@
 //! Blocks of clients that have gone: another client finds out which of their objects are free, and goes on with them.
 //!
-//! The client before is over: it left in order, or its session was ended and what it had begun was decided. So an object of its block that is not in the index now never will be, whoever retired
-//! it or was about to: it is retired here once more, and free when no operation is left that may have read its address. Whoever else has retired it frees it as well; that is done once, as the
-//! [page](crate::client) of upkeep says. Objects in the index stay; who takes one of them out marks it in the block, as always.
+//! The client before is over: it left in order, or its session was ended and what it had begun was decided. So an object of its block that
+//! is not in the index now never will be, whichever client retired it or was about to: it is retired here once more, and free when no
+//! operation is left that may have read its address. Any other client that has retired it frees it as well; that is done once, as the
+//! [page](crate::client) of upkeep says. Objects in the index stay; a client that takes one of them out marks it in the block, as always.
 
 use super::{Client, Step, bytes_read, read};
 use crate::index::layout::{Hash, Label};

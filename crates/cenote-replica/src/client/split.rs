@@ -30,7 +30,7 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     async fn split_in(&self, view: &View, segment: Segment, cell: Address) -> Step<()> {
-        // Whoever makes copies equal after a death has to know that any of its words may differ.
+        // The master that makes copies equal after a death has to know that any of its words may differ.
         let batch = writes(view, cell, &Rc::from(cell_of(segment.at).to_le_bytes()))?;
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
@@ -192,7 +192,7 @@ impl<N: Verbs + Control> Client<N> {
                 at: parts[n],
                 label: labels[n],
             };
-            // The segment stays: it leads on whoever comes to it, by the directory or by what he knows.
+            // The segment stays: it leads on a client that comes to it, by the directory or by what the client knows.
             self.enter(view, [known(0), known(1)]).await?;
         }
         Ok(winner == mine)

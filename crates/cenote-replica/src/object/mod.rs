@@ -13,7 +13,7 @@
 //! | from 64 | key, then value |
 //!
 //! All but the outcome is written once, in one batch with everything else that the change does first. The outcome is written
-//! later, in place, by whoever decides the change.
+//! later, in place, by the client or the master that decides the change.
 
 mod outcome;
 mod record;

@@ -17,9 +17,9 @@ pub enum Outcome {
         /// Whose object that was; zero if nobody's.
         former: u64,
     },
-    /// The index has it, or had it: whoever saw it there, or made the copies of its slot equal, says so.
+    /// The index has it, or had it: a client that saw it there, or the master that made the copies of its slot equal, says so.
     Decided,
-    /// The index does not have it: whoever made the copies of its slot equal says so.
+    /// The index does not have it: the master that made the copies of its slot equal says so.
     Undone,
 }
 

@@ -113,7 +113,7 @@ pub async fn swap_backups(
         Judgement::All => return Ok(Verdict::Won),
         Judgement::Lost => return Ok(Verdict::Lost),
         Judgement::Majority => {}
-        // Whoever has won by now has shown the primary; else nobody can win but the smallest.
+        // A writer that has won by now has shown the primary; else nobody can win but the smallest.
         Judgement::Smallest if read(verbs, word).await? != old => return Ok(Verdict::Lost),
         Judgement::Smallest => {}
     }

@@ -5,7 +5,7 @@
 //! | [`linear`] | do the results fit some order of the calls? | a [`History`](crate::history::History), a [`Specification`] |
 //! | [`exclusion`] | had a lock two owners, or was it lost with one? | the events of locks |
 //! | [`notified`] | the same, and was every successor of a dead owner notified? | the events of locks that survive |
-//! | [`progress`] | does a live instance finish, whoever else is stopped? | own steps of each operation |
+//! | [`progress`] | does a live instance finish, whichever others are stopped? | own steps of each operation |
 //! | [`leak`] | is every byte in one account? | a count of bytes |
 //!
 //! A sequential specification ([`spec`]) is a state machine: it says which results an operation may have in a state,

@@ -58,7 +58,7 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
     #[allow(clippy::mut_from_ref)]
     pub(super) fn world(&self) -> &mut World {
-        // SAFETY: the world outlives its coroutines, and they take turns: whoever runs is the only one who refers to it, for
+        // SAFETY: the world outlives its coroutines, and they take turns: the one that runs is the only one that refers to it, for
         // the length of one statement.
         unsafe { &mut *self.world.as_ptr() }
     }

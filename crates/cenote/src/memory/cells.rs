@@ -1,6 +1,6 @@
 //! Typed cells: an offset together with the one way in which its word or bytes are shared.
 //!
-//! A cell carries [the caller's promise](Memory#the-callers-promise): whoever makes it (`at`, which is unsafe) promises that the offset is
+//! A cell carries [the caller's promise](Memory#the-callers-promise): the caller that makes it (`at`, which is unsafe) promises that the offset is
 //! within the pool and aligned, and that its word or bytes are shared in this way alone for as long as their block is in use. So the methods are
 //! safe. Most cells are made by the types of records and headers, whose offsets come from checked places.
 
@@ -30,21 +30,21 @@ impl SyncWord {
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn load<M: Memory>(self, mem: &M) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.load(self.0) }
     }
 
     /// Release store: one round trip.
     #[inline]
     pub fn store<M: Memory>(self, mem: &M, value: u64) {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.store(self.0, value) }
     }
 
     /// A store that later loads of this thread cannot overtake.
     #[inline]
     pub fn announce<M: Memory>(self, mem: &M, value: u64) {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.announce(self.0, value) }
     }
 
@@ -52,21 +52,21 @@ impl SyncWord {
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn compare_exchange<M: Memory>(self, mem: &M, current: u64, new: u64) -> Result<u64, u64> {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.compare_exchange(self.0, current, new) }
     }
 
     /// The same, but what this thread has stored before may be seen after it ([`Memory::compare_exchange_acquire`]).
     #[inline]
     pub fn compare_exchange_acquire<M: Memory>(self, mem: &M, current: u64, new: u64) -> Result<u64, u64> {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.compare_exchange_acquire(self.0, current, new) }
     }
 
     /// Sets the word; returns it as it was.
     #[inline]
     pub fn swap<M: Memory>(self, mem: &M, value: u64) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.swap(self.0, value) }
     }
 
@@ -74,41 +74,41 @@ impl SyncWord {
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn fence_and_exchange<M: Memory>(self, mem: &M, current: u64, new: u64) -> Result<u64, u64> {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.fence_and_exchange(self.0, current, new) }
     }
 
     /// The exchange server's last exchange ([`Memory::exchange_as_last_server`]).
     pub fn exchange_as_last_server<M: Memory>(self, mem: &M, current: u64, new: u64) {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.exchange_as_last_server(self.0, current, new) }
     }
 
     /// A load through the cache, which may be stale by any amount ([`Memory::load_speculative`]).
     #[inline]
     pub fn load_speculative<M: Memory>(self, mem: &M) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.load_speculative(self.0) }
     }
 
     /// Bitwise or; returns the word as it was.
     #[inline]
     pub fn fetch_or<M: Memory>(self, mem: &M, value: u64) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.fetch_or(self.0, value) }
     }
 
     /// Bitwise and; returns the word as it was.
     #[inline]
     pub fn fetch_and<M: Memory>(self, mem: &M, value: u64) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.fetch_and(self.0, value) }
     }
 
     /// Wrapping add; returns the word as it was.
     #[inline]
     pub fn fetch_add<M: Memory>(self, mem: &M, value: u64) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.fetch_add(self.0, value) }
     }
 }
@@ -136,14 +136,14 @@ impl OwnedWord {
     /// The owner's load.
     #[inline]
     pub fn get<M: Memory>(self, mem: &M) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.owned_load(self.0) }
     }
 
     /// The owner's store. Visible to other hosts once written back.
     #[inline]
     pub fn set<M: Memory>(self, mem: &M, value: u64) {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.owned_store(self.0, value) }
     }
 
@@ -151,7 +151,7 @@ impl OwnedWord {
     /// ([`Memory::owned_store_lazily`]).
     #[inline]
     pub fn set_lazily<M: Memory>(self, mem: &M, value: u64) {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.owned_store_lazily(self.0, value) }
     }
 
@@ -159,14 +159,14 @@ impl OwnedWord {
     #[inline]
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn peek<M: Memory>(self, mem: &M) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.owned_peek(self.0) }
     }
 
     /// The same, for what the owner may have changed and not written back ([`Memory::owned_peek_speculative`]).
     #[inline]
     pub fn peek_speculative<M: Memory>(self, mem: &M) -> u64 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.owned_peek_speculative(self.0) }
     }
 }
@@ -190,28 +190,28 @@ impl WordLine {
     /// Its words, afresh and in ascending order: one round trip.
     #[inline]
     pub fn fetch<M: Memory>(self, mem: &M) -> [u64; 8] {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.fetch_line(self.0) }
     }
 
     /// Stores all of its words past the cache, in ascending order: one round trip.
     #[inline]
     pub fn store_line<M: Memory>(self, mem: &M, line: [u64; 8]) {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.store_line(self.0, line) }
     }
 
     /// Which words have this tag ([`Memory::tagged`]).
     #[inline(always)]
     pub fn tagged<M: Memory>(self, mem: &M, tag: u16) -> u32 {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.tagged(self.0, tag) }
     }
 
     /// Owned words that their owner may have changed and not written back ([`Memory::owned_peek_line_speculative`]).
     #[inline]
     pub fn peek_speculative<M: Memory>(self, mem: &M) -> [u64; 8] {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.owned_peek_line_speculative(self.0) }
     }
 }
@@ -239,7 +239,7 @@ impl Unpublished {
     #[inline]
     pub fn write<M: Memory>(self, mem: &M, data: &[u8]) {
         assert!(data.len() as u64 <= self.len, "more bytes than there is room for");
-        // SAFETY: whoever made the cell promised it of the whole range.
+        // SAFETY: the caller that made the cell promised it of the whole range.
         unsafe { mem.write(self.offset, data) }
     }
 
@@ -247,14 +247,14 @@ impl Unpublished {
     #[inline]
     pub fn write_word<M: Memory>(self, mem: &M, value: u64) {
         assert!(self.len >= 8, "no room for a word");
-        // SAFETY: whoever made the cell promised it of the whole range.
+        // SAFETY: the caller that made the cell promised it of the whole range.
         unsafe { mem.write_word(self.offset, value) }
     }
 
     /// Zeroes all of it.
     #[inline]
     pub fn zero<M: Memory>(self, mem: &M) {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.zero(self.offset, self.len) }
     }
 }
@@ -287,14 +287,14 @@ impl Published {
     /// The bytes, through the cache and without a copy.
     #[inline]
     pub fn bytes<M: Memory>(self, mem: &M) -> &[u8] {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.bytes(self.offset, self.len) }
     }
 
     /// The same, for a caller that says what it reads of them ([`Memory::bytes_in_part`]).
     #[inline(always)]
     pub fn bytes_in_part<M: Memory>(self, mem: &M) -> &[u8] {
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.bytes_in_part(self.offset, self.len) }
     }
 
@@ -302,7 +302,7 @@ impl Published {
     #[inline]
     pub fn read_word<M: Memory>(self, mem: &M) -> u64 {
         debug_assert!(self.len >= 8, "no whole word");
-        // SAFETY: whoever made the cell promised it.
+        // SAFETY: the caller that made the cell promised it.
         unsafe { mem.read_word(self.offset) }
     }
 
@@ -316,7 +316,7 @@ impl Published {
     /// The same, to where there is room for all of them and no more.
     pub fn copy_to<M: Memory>(self, mem: &M, to: &mut [u8]) {
         assert_eq!(to.len() as u64, self.len, "a copy of another length");
-        // SAFETY: whoever made the cell promised it of the whole range.
+        // SAFETY: the caller that made the cell promised it of the whole range.
         unsafe { mem.copy_out(self.offset, to) }
     }
 }
@@ -334,8 +334,8 @@ impl Guarded {
     ///
     /// # Safety
     ///
-    /// The range lies in the pool, begins at a multiple of 8, and a lock covers it while its block is in use. Whoever reads it has the lock; whoever writes it has
-    /// it alone.
+    /// The range lies in the pool, begins at a multiple of 8, and a lock covers it while its block is in use. A thread that reads it
+    /// has the lock; a thread that writes it has it alone.
     #[inline(always)]
     pub const unsafe fn at(offset: u64, len: u64) -> Self {
         Self { offset, len }
@@ -364,7 +364,7 @@ impl Guarded {
     #[inline]
     pub fn read_word<M: Memory>(self, mem: &M, at: u64) -> u64 {
         let at = self.word(at);
-        // SAFETY: whoever made the cell promised it of the whole range.
+        // SAFETY: the caller that made the cell promised it of the whole range.
         unsafe { mem.read_word(at) }
     }
 
@@ -372,7 +372,7 @@ impl Guarded {
     #[inline]
     pub fn write_word<M: Memory>(self, mem: &M, at: u64, value: u64) {
         let at = self.word(at);
-        // SAFETY: whoever made the cell promised it of the whole range.
+        // SAFETY: the caller that made the cell promised it of the whole range.
         unsafe { mem.write_word(at, value) }
     }
 

@@ -423,7 +423,7 @@ pub(super) struct View {
     pub(super) number: u64,
 }
 
-// SAFETY: as for `Mapping`; whoever holds a view holds the mapping too.
+// SAFETY: as for `Mapping`; a thread that holds a view holds the mapping too.
 unsafe impl Send for View {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for View {}

@@ -21,7 +21,7 @@ use crate::index::hash::HashMap;
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
 use crate::memory::{
-    self, Backing, Coherent, FileLock, Liveness, MapError, Mapped, Mapping, Memory, NamelessFile,
+    self, Backing, Coherent, FileLock, Guards, Liveness, MapError, Mapped, Mapping, Memory, NamelessFile,
     ProcessName, Trust,
 };
 use crate::pod::alloc::{growth, holes};
@@ -421,6 +421,14 @@ impl<M: Memory> Pool<M> {
             let any: Rc<dyn Any> = worker.clone();
             sessions.push((identity, Rc::downgrade(&any)));
             Ok(worker)
+        })
+    }
+
+    /// A count of the guards that a handle of this thread will give.
+    pub(super) fn guards(&self) -> Result<Guards> {
+        Guards::none().map_err(|source| Error::Io {
+            path: self.inner.pod.path().to_owned(),
+            source,
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::pool::Pool;
 use crate::causes::Setting;
 use crate::error::{Error, Result};
-use crate::memory::{Backend, Coherent, Guarded, LINE, Memory};
+use crate::memory::{Backend, Coherent, Counted, Guarded, Guards, LINE, Memory};
 use crate::sync::directory::DirectoryLock;
 use crate::sync::directory::guard::{ReadGuard, WriteGuard};
 use crate::sync::{Acquired, Timeout};
@@ -43,6 +43,7 @@ const NODES: u8 = 16;
 /// ```
 pub struct RwLock<T: bytemuck::Pod, M: Memory = Coherent> {
     lock: DirectoryLock<M>,
+    guards: Guards,
     pool: Pool<M>,
     of: PhantomData<T>,
 }
@@ -50,6 +51,7 @@ pub struct RwLock<T: bytemuck::Pod, M: Memory = Coherent> {
 /// Regions of the pool under one reader-writer lock, as one thread has them open. They keep the pool open. See [`RwLock`].
 pub struct RegionsLock<M: Memory = Coherent> {
     lock: DirectoryLock<M>,
+    guards: Guards,
     pool: Pool<M>,
 }
 
@@ -81,11 +83,7 @@ impl<M: Memory> RwLockBuilder<'_, M> {
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Option`](crate::Error::Option).
     pub fn open(self) -> Result<RegionsLock<M>> {
         let lock = DirectoryLock::open_or_create(self.pool.worker()?, &self.name, self.nodes, &self.regions)?;
-        self.pool.start_lock_agent()?;
-        Ok(RegionsLock {
-            lock,
-            pool: self.pool.clone(),
-        })
+        RegionsLock::new(lock, self.pool)
     }
 }
 
@@ -137,16 +135,12 @@ impl<M: Memory> Pool<M> {
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_regions(&self, name: &str) -> Result<RegionsLock<M>> {
         let lock = DirectoryLock::open(self.worker()?, name)?;
-        self.start_lock_agent()?;
-        Ok(RegionsLock {
-            lock,
-            pool: self.clone(),
-        })
+        RegionsLock::new(lock, self)
     }
 }
 
 impl<T: bytemuck::Pod, M: Memory> RwLock<T, M> {
-    fn over(RegionsLock { lock, pool }: RegionsLock<M>) -> Result<Self> {
+    fn over(RegionsLock { lock, guards, pool }: RegionsLock<M>) -> Result<Self> {
         const {
             assert!(
                 align_of::<T>() as u64 <= LINE,
@@ -156,6 +150,7 @@ impl<T: bytemuck::Pod, M: Memory> RwLock<T, M> {
         match lock.regions().first() {
             Some(region) if region.len == size_of::<T>() as u64 => Ok(Self {
                 lock,
+                guards,
                 pool,
                 of: PhantomData,
             }),
@@ -249,13 +244,34 @@ impl<T: bytemuck::Pod, M: Backend> RwLock<T, M> {
     #[inline]
     fn reading<'l>(&'l self, hold: ReadGuard<'l, M>) -> RwLockReadGuard<'l, T, M> {
         let value = hold.region(0).pointer(self.lock.mem()).cast();
-        RwLockReadGuard { hold, value }
+        let _counted = self.guards.count();
+        RwLockReadGuard {
+            hold,
+            value,
+            _counted,
+        }
     }
 
     #[inline]
     fn writing<'l>(&'l self, hold: WriteGuard<'l, M>) -> RwLockWriteGuard<'l, T, M> {
         let value = hold.region(0).pointer(self.lock.mem()).cast();
-        RwLockWriteGuard { hold, value }
+        let _counted = self.guards.count();
+        RwLockWriteGuard {
+            hold,
+            value,
+            _counted,
+        }
+    }
+}
+
+impl<M: Memory> RegionsLock<M> {
+    fn new(lock: DirectoryLock<M>, pool: &Pool<M>) -> Result<Self> {
+        pool.start_lock_agent()?;
+        Ok(Self {
+            lock,
+            guards: pool.guards()?,
+            pool: pool.clone(),
+        })
     }
 }
 
@@ -270,6 +286,7 @@ impl<M: Backend> RegionsLock<M> {
         RegionsReadGuard {
             mem: self.lock.mem(),
             hold,
+            _counted: self.guards.count(),
         }
     }
 
@@ -278,6 +295,7 @@ impl<M: Backend> RegionsLock<M> {
         RegionsWriteGuard {
             mem: self.lock.mem(),
             hold,
+            _counted: self.guards.count(),
         }
     }
 }
@@ -287,6 +305,7 @@ impl<M: Backend> RegionsLock<M> {
 pub struct RwLockReadGuard<'l, T: bytemuck::Pod, M: Backend> {
     hold: ReadGuard<'l, M>,
     value: *const T,
+    _counted: Counted<'l>,
 }
 
 /// An exclusive hold of a value. Dropping it unlocks.
@@ -294,6 +313,7 @@ pub struct RwLockReadGuard<'l, T: bytemuck::Pod, M: Backend> {
 pub struct RwLockWriteGuard<'l, T: bytemuck::Pod, M: Backend> {
     hold: WriteGuard<'l, M>,
     value: *mut T,
+    _counted: Counted<'l>,
 }
 
 /// A shared hold of regions. Dropping it unlocks.
@@ -301,6 +321,7 @@ pub struct RwLockWriteGuard<'l, T: bytemuck::Pod, M: Backend> {
 pub struct RegionsReadGuard<'l, M: Backend> {
     hold: ReadGuard<'l, M>,
     mem: &'l M,
+    _counted: Counted<'l>,
 }
 
 /// An exclusive hold of regions. Dropping it unlocks.
@@ -308,6 +329,7 @@ pub struct RegionsReadGuard<'l, M: Backend> {
 pub struct RegionsWriteGuard<'l, M: Backend> {
     hold: WriteGuard<'l, M>,
     mem: &'l M,
+    _counted: Counted<'l>,
 }
 
 impl<T: bytemuck::Pod, M: Backend> RwLockReadGuard<'_, T, M> {

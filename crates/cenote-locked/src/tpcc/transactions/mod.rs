@@ -77,7 +77,7 @@ pub(super) fn look(layout: &Layout, words: &impl Load, input: &Input) -> Result<
     }
 }
 
-/// Executes a transaction on the words of a store, wholly or not at all. A date is not 0, which says that there is none. Whoever calls it has the words alone;
+/// Executes a transaction on the words of a store, wholly or not at all. A date is not 0, which says that there is none. A caller has the words alone;
 /// [`Store::run`](super::Store::run) takes the lock.
 ///
 /// Errors: as [`Store::run`](super::Store::run).

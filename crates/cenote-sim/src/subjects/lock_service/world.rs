@@ -1,7 +1,8 @@
-//! Nodes with threads, a directory, and a network between them that loses, repeats and reorders; and what must hold after each step. The nodes and the directory are the library's own; so are their leases, by
-//! clocks that differ.
+//! Nodes with threads, a directory, and a network between them that loses, repeats and reorders; and what must hold after each step. The
+//! nodes and the directory are the library's own; so are their leases, by clocks that differ.
 //!
-//! Each lock covers two numbers: a count of the writers that have unlocked, and the greatest even count. A writer changes the second one only when it must, so that a region may travel without the other.
+//! Each lock covers two numbers: a count of the writers that have unlocked, and the greatest even count. A writer changes the second one
+//! only when it must, so that a region may travel without the other.
 //!
 //! What must hold:
 //!
@@ -127,7 +128,8 @@ impl World {
         self.peers.len() - 1
     }
 
-    /// A node joins in a place that is free, with threads that do what their scripts say, and a clock that shows so much and has so many sixteenths of the directory's rate. Returns whether there was a number for it.
+    /// A node joins in a place that is free, with threads that do what their scripts say, and a clock that shows so much and has so many
+    /// sixteenths of the directory's rate. Returns whether there was a number for it.
     pub fn join(&mut self, n: usize, scripts: Vec<VecDeque<(LockId, Op)>>, clock: (u64, u64)) -> bool {
         let Some(session) = self.directory.join(self.now) else {
             return false;

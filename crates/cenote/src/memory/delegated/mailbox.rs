@@ -170,7 +170,7 @@ impl Mailboxes {
 impl Mailbox {
     /// The greatest ticket that was used in it, in whole lines or not. Three round trips.
     pub fn newest<M: Memory>(self, mem: &M) -> u64 {
-        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        // SAFETY: a line of the box, as the code that made the mailboxes promised.
         [self.request_line(), self.journal_line(), self.answer_line()]
             .map(|line| unsafe { mem.fetch_line(line) }[0])
             .into_iter()
@@ -192,7 +192,7 @@ impl Mailbox {
 
     /// Asks. One round trip.
     pub fn ask<M: Memory>(self, mem: &M, request: Request) {
-        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        // SAFETY: a line of the box, as the code that made the mailboxes promised.
         unsafe { mem.store_line(self.0, request.line()) };
     }
 
@@ -201,14 +201,14 @@ impl Mailbox {
         let mut line = request.line();
         line[ASLEEP as usize] = request.ticket;
         if !mutant::is(Mutant::SleepUnsaid) {
-            // SAFETY: a line of the box, as whoever made the mailboxes promised.
+            // SAFETY: a line of the box, as the code that made the mailboxes promised.
             unsafe { mem.store_line(self.0, line) };
         }
     }
 
     /// Whether the client sleeps until this ticket is answered. The caller has fetched the request's line.
     pub fn wants_to_be_woken<M: Memory>(self, mem: &M, ticket: u64) -> bool {
-        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        // SAFETY: a line of the box, as the code that made the mailboxes promised.
         let mark = unsafe { mem.load_speculative(self.0 + 8 * ASLEEP) };
         mark == ticket
     }
@@ -229,13 +229,13 @@ impl Mailbox {
     pub fn plan<M: Memory>(self, mem: &M, entry: Entry) {
         let (stores, after) = entry.after.map_or((0, 0), |after| (1, after));
         let words = [entry.ticket, entry.at, after, stores, entry.answer];
-        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        // SAFETY: a line of the box, as the code that made the mailboxes promised.
         unsafe { mem.store_line(self.journal_line(), sealed(words)) };
     }
 
     /// The last journal entry. One round trip.
     pub fn planned<M: Memory>(self, mem: &M) -> Option<Entry> {
-        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        // SAFETY: a line of the box, as the code that made the mailboxes promised.
         let [ticket, at, after, stores, answer] = opened(&unsafe { mem.fetch_line(self.journal_line()) })?;
         Some(Entry {
             ticket,
@@ -247,7 +247,7 @@ impl Mailbox {
 
     /// Answers. One round trip.
     pub fn answer<M: Memory>(self, mem: &M, ticket: u64, answer: u64) {
-        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        // SAFETY: a line of the box, as the code that made the mailboxes promised.
         unsafe { mem.store_line(self.answer_line(), sealed([ticket, answer])) };
     }
 
@@ -258,7 +258,7 @@ impl Mailbox {
 
     /// The same, with the event count. One round trip.
     pub fn read<M: Memory>(self, mem: &M) -> (u32, Option<(u64, u64)>) {
-        // SAFETY: a line of the box, as whoever made the mailboxes promised.
+        // SAFETY: a line of the box, as the code that made the mailboxes promised.
         let line = unsafe { mem.fetch_line(self.answer_line()) };
         (
             line[0] as u32,

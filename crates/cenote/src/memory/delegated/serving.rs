@@ -57,7 +57,7 @@ pub struct Serving {
     orders: Arc<Orders>,
     watch: ForkWatch,
     thread: Mutex<Option<JoinHandle<Lent>>>,
-    /// Where it got its own locks from: the descriptor is this process's, and whoever drops this closes it.
+    /// Where it got its own locks from: the descriptor is this process's, and the thread that drops this closes it.
     _liveness: Arc<dyn Liveness>,
     /// The thread, to unpark it.
     sleeper: Thread,

@@ -35,8 +35,8 @@ impl LockAgent {
         }
     }
 
-    /// Does what is due for the locks that other processes ask for; if there are none, sleeps until one is asked for, or for some milliseconds. Damage is reported to the threads that use
-    /// a lock.
+    /// Does what is due for the locks that other processes ask for; if there are none, sleeps until one is asked for, or for some
+    /// milliseconds. Damage is reported to the threads that use a lock.
     ///
     /// Cost: six round trips, and those of [`Cohort::drive`] for each lock that is asked for; now and then a round trip for each lock that the process has or waits for.
     pub fn tick_and_sleep<M: Memory>(&mut self, worker: &Worker<M>) {

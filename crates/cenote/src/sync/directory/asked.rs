@@ -5,7 +5,7 @@
 //!
 //! | who | when | does |
 //! |---|---|---|
-//! | whoever changes a lock's entry | another node's process is asked for the lock now | sets the lock's bit, then notifies the event count |
+//! | the thread that changes a lock's entry | another node's process is asked for the lock now | sets the lock's bit, then notifies the event count |
 //! | the agent | | prepares to wait, takes the set, which is empty then, and polls the locks whose bits it has; if there are none, it sleeps |
 //!
 //! The agent that has not found a bit has prepared to wait before the bit was set, so the notification wakes it. **A crash** between the change and the notification leaves

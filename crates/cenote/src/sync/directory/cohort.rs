@@ -203,7 +203,7 @@ impl Local {
     }
 
     /// The process gives up what it has: until it has, no thread gets the lock, and if the thread that does it dies alone, the next one begins by finding what the process has.
-    /// Returns what that is, and the identity of whoever died writing, or has left its hold behind.
+    /// Returns what that is, and the identity of the worker that died writing, or has left its hold behind.
     pub fn close(&mut self) -> (Option<Node>, Option<Permission>, u64) {
         let former = match self.writer {
             0 => self.former,

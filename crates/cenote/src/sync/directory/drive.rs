@@ -6,8 +6,8 @@
 //! | learn | reads the entry; drops the regions' lines; its threads may enter | | as above |
 //! | yield | no thread may enter any more; writes the regions back | the next nodes have the lock | they have it, and find it by themselves |
 //!
-//! A thread that waits checks now and then whether the nodes in front of its own are alive. If one is not, the thread takes it out of the entry; if that one could write, its successor is
-//! told.
+//! A thread that waits checks now and then whether the nodes in front of its own are alive. If one is not, the thread takes it out of the
+//! entry; if that one could write, its successor is told.
 
 use super::cohort::{Cohort, Step};
 use super::layout::Layout;
@@ -144,15 +144,7 @@ impl Cohort {
     fn give<M: Memory>(&self, worker: &Worker<M>, node: Node, has: Permission) -> Result<()> {
         let mem = worker.mem();
         if has == Permission::Exclusive {
-            if !mutant::is(Mutant::DirectoryNotWrittenBack) {
-                for region in &self.regions {
-                    mem.write_back(region.offset, region.len);
-                }
-            }
-            mem.fence();
-            for region in &self.regions {
-                mem.must_be_in_memory(region.offset, region.len);
-            }
+            self.write_back(mem);
         }
         let former = self.local().former;
         let (seen, ()) = transition::change(worker, self.layout, |state| {
@@ -220,6 +212,19 @@ impl Cohort {
         local.is_asked = state.is_asked(node);
         local.is_pending = local.has.is_none() && state.nodes().contains(node);
         Ok(())
+    }
+
+    /// Writes the regions back, and waits for that.
+    fn write_back<M: Memory>(&self, mem: &M) {
+        if !mutant::is(Mutant::DirectoryNotWrittenBack) {
+            for region in &self.regions {
+                mem.write_back(region.offset, region.len);
+            }
+        }
+        mem.fence();
+        for region in &self.regions {
+            mem.must_be_in_memory(region.offset, region.len);
+        }
     }
 
     /// Drops what this host's cache has of the regions, and fetches small ones.
@@ -336,10 +341,7 @@ impl Cohort {
     ) -> Result<()> {
         let layout = self.layout;
         if has == Some(Permission::Exclusive) {
-            self.regions
-                .iter()
-                .for_each(|region| worker.mem().write_back(region.offset, region.len));
-            worker.mem().fence();
+            self.write_back(worker.mem());
         }
         transition::change(worker, layout, |state| {
             // A request that was granted meanwhile ends as well.

@@ -128,8 +128,8 @@ impl LockClient {
         self.shared.state().node.client().session().owner()
     }
 
-    /// Gives all locks up, and waits until the service has all that was written. If that fails, the connection is cut all the same: what the service does not have is lost, and the next owners are
-    /// told.
+    /// Gives all locks up, and waits until the service has all that was written. If that fails, the connection is cut all the same: what
+    /// the service does not have is lost, and the next owners are told.
     ///
     /// Errors: [`Error::Held`] if a thread has a lock; [`Error::Fenced`], [`Error::Disconnected`], [`Error::Unconfirmed`].
     pub fn close(mut self) -> Result<(), Error> {

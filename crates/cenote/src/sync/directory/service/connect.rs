@@ -1,7 +1,8 @@
 //! Connecting to a lock service by a socket.
 //!
-//! A node has two threads for its connection, one that writes and, in [`client`](super::client), one that reads. So no thread that uses a lock waits for the service to read. The kernel closes a
-//! dead process's connections, also after `kill -9`: so the service learns of the death at once.
+//! A node has two threads for its connection, one that writes and, in [`client`](super::client), one that reads. So no thread that uses a
+//! lock waits for the service to read. The kernel closes a dead process's connections, also after `kill -9`: so the service learns of the
+//! death at once.
 //!
 //! A child of a node's process closes its copies of the connection: else it would keep its parent alive in the eyes of the service.
 
@@ -204,7 +205,7 @@ impl Outgoing for ToSocket {
 impl Drop for ToSocket {
     fn drop(&mut self) {
         self.outbox.close(None);
-        // Whoever reads or writes sees the end.
+        // The thread that reads or writes sees the end.
         self.stream.cut();
     }
 }

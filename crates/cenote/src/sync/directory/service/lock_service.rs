@@ -71,7 +71,8 @@ impl LockService {
         })
     }
 
-    /// Listens at an address, and returns it with the port that it has got. A Unix socket that an earlier service of this user has left is replaced; this user alone may connect to the new one.
+    /// Listens at an address, and returns it with the port that it has got. A Unix socket that an earlier service of this user has left is
+    /// replaced; this user alone may connect to the new one.
     ///
     /// Who may connect may take every lock, and keep it.
     ///
