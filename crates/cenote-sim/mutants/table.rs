@@ -189,6 +189,12 @@ pub fn trial(mutant: Mutant) -> Trial {
         UnlinkOverlooked => quick(coherent(Queue, 2, 4, 20, 4, Random)),
         StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
         | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
+        // One run in twenty thousand shows it.
+        LeftAtEndKept => slow(Plan {
+            limits: LimitsKind::Drawn,
+            draws_guidelines: true,
+            ..coherent(Semaphore, 3, 2, 14, 2, Random)
+        }),
         LeftInFrontKept => slow(Plan {
             limits: LimitsKind::Drawn,
             draws_guidelines: true,

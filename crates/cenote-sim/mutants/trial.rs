@@ -10,7 +10,7 @@ use cenote_sim::sweep::take_moments;
 use super::table;
 
 /// A mutant that passes so many seeds has survived.
-pub const SEEDS_MAX: u64 = 10_000;
+pub const SEEDS_MAX: u64 = 20_000;
 
 /// What a mutant's trial came to.
 pub struct Report {

@@ -362,7 +362,10 @@ fn what_was_found_stays_mended() {
         (fourteen(Subject::Observers, false), vec![129]),
         // `fsck` relied on words of a worker's record that their owner clears without waiting for that.
         (fourteen(Subject::Observers, false), vec![7716]),
-        (fourteen(Subject::DeathNotices, false), vec![2807, 10419]),
+        // The last one: a death that was being announced while its host was fenced.
+        (fourteen(Subject::DeathNotices, false), vec![2807, 10419, 15659]),
+        // A waiter left that recovery had just made the end of the queue, for a slot behind it that was a dead worker's.
+        (fourteen(Subject::Semaphore, true), vec![17048]),
         (fourteen(Subject::Machines, false), vec![13140]),
         // A worker left a place that was scanned already for one that was not yet, and was seen in both: all seemed taken. And two faults
         // of the simulator: half a second of rests that was over before a lock's pauses; a death while another process joined.

@@ -265,6 +265,7 @@ mutants! {
     RemovedAtRest = "removed-at-rest", "the remover of a queue lock ends its turn as an unlock does";
     RemovedEndRestored = "removed-end-restored", "the remover of a queue lock restores the end of its queue";
     LeftInFrontKept = "left-in-front-kept", "a waiter that gives up leaves slots at the end of the queue that have left before it";
+    LeftAtEndKept = "left-at-end-kept", "recovery makes a waiter the end of a queue, which has left meanwhile and relies on those behind it";
     FreedBeforeVacated = "freed-before-vacated", "a lock that is removed is released before its name is removed";
     NameNotReread = "name-not-reread", "a worker that reads a lock's name does not check whether it was removed meanwhile";
     DeadReaderAwaited = "dead-reader-awaited", "a writer waits for readers that have died";

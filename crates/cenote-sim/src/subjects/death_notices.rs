@@ -4,7 +4,7 @@
 //! What is checked, as far as the events that were read have no gaps:
 //!
 //! - a host's death comes once; the deaths of all its members that were there follow it directly, and none of its threads joins afterwards;
-//! - once a host is fenced, the group is not notified of a death of its members before its own death;
+//! - once a host is fenced, the group is not notified of a death of its members before its own death, but by what was being appended then;
 //! - when all members are gone, the group knows it.
 
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ pub struct DeathNotices {
     events: RefCell<BTreeMap<u64, Event>>,
     /// The hosts of members, by their identities.
     origins: RefCell<BTreeMap<u64, HostInstance>>,
-    /// Hosts that a monitor says to have fenced, in their generations, and the number of the last event by then.
+    /// Hosts that a monitor says to have fenced, in their generations, and the number of the last event by then, or of the one that was being appended.
     fenced: RefCell<BTreeMap<(u32, u32), u64>>,
 }
 
@@ -117,7 +117,10 @@ impl DeathNotices {
         host: u32,
         generation: u32,
     ) -> Result<()> {
-        let last_event = Group::open(worker, NAME, TOKEN)?.last_committed(worker);
+        let group = Group::open(worker, NAME, TOKEN)?;
+        // Who has the lock may have seen the host alive, and be about to announce that a member died alone.
+        let being_appended = u64::from(group.is_changing(worker));
+        let last_event = group.last_committed(worker) + being_appended;
         self.fenced.borrow_mut().insert((host, generation), last_event);
         Ok(())
     }

@@ -123,28 +123,42 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
         match word.compare_exchange_acquire(mem, end, next) {
             Ok(_) => {
                 crash_point(Point::QueueEnded);
-                if front.held.is_some() {
-                    count_unlink(mem, object);
-                }
+                let Some(behind) = front.held else {
+                    put_at_rest(worker, &front);
+                    return Ok(());
+                };
+                count_unlink(mem, object);
                 put_at_rest(worker, &front);
-                return Ok(());
+                // It may have left before it stood at the end, and relies on being gone past.
+                let has_left = Turn(behind.slot.turn().load(mem)) == behind.turn.to(SlotState::Left);
+                if !has_left || mutant::is(Mutant::LeftAtEndKept) {
+                    return Ok(());
+                }
+                end = behind.place.0;
             }
             Err(found) => end = found,
         }
     }
 }
 
-/// Puts slots at rest whose workers have left or are gone, if nothing refers to them: the dead worker may have gone past them.
+/// Puts slots at rest whose workers have left or are gone, if nothing refers to them: the dead worker may have gone past them. Also those at the end of
+/// the queue, which nobody stands behind.
 fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
     if object.form() == Form::Spin {
         return Ok(());
     }
+    let mut is_end_recovered = false;
     for slot in slots(worker) {
         let turn = Turn(slot.turn().load(mem));
         let state = turn.state();
         if !matches!(state, SlotState::Left | SlotState::Queued) || slot.lock().load(mem) != object.offset() {
             continue;
+        }
+        if state == SlotState::Left && !is_end_recovered && !mutant::is(Mutant::LeftAtEndKept) {
+            // The dead worker may have made it the end, as the slots behind it were of the dead.
+            recover_end(worker, object)?;
+            is_end_recovered = true;
         }
         if state == SlotState::Left || is_gone(worker, slot.owner().load(mem))? {
             recover_unseen(worker, object, slot, turn)?;

@@ -10,7 +10,7 @@
 //!
 //! *Why no death is announced without its host's:* a host that is being fenced recovers nobody and declares nobody dead
 //! ([`Pod::may_recover`](crate::pod::Pod::may_recover)), and other hosts wait until its generation is over. So a death that is announced alone
-//! came before the fence began.
+//! came before the fence began. Its announcement may come after the fence, if it was being appended then.
 //!
 //! **Crash.** Each event is appended like any other. The event of a host's death sets the word that says whose members are being announced dead
 //! (`group.announcing-deaths`); the next holder of the lock goes on with them.

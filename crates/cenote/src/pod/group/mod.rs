@@ -179,6 +179,11 @@ impl Group {
         self.counted(worker).max(committed)
     }
 
+    /// Whether a worker has the group's lock, and may be about to commit an event.
+    pub fn is_changing<M: Memory>(&self, worker: &Worker<M>) -> bool {
+        self.layout.lock().load(worker.mem()) != 0
+    }
+
     /// Wakes all threads that sleep by the group.
     pub fn notify_all<M: Memory>(&self, mem: &M) {
         event_count::notify_all(mem, self.layout.event_count());
