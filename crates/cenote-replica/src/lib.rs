@@ -19,6 +19,7 @@ pub mod client;
 pub mod index;
 pub mod master;
 pub mod memory;
+pub mod mutant;
 pub mod object;
 pub mod slot;
 pub mod verbs;

@@ -301,6 +301,82 @@ fn a_thread_that_has_leaked_its_guard_keeps_the_lock() {
     check::<Noncoherent>();
 }
 
+/// Neither a reader in the parent nor the next owner finds what a forked child wrote.
+#[test]
+fn a_forked_child_does_not_write_by_its_parents_guard() {
+    fn check<M: Backend>() {
+        scene::<M>(|path, pool| {
+            let mut forks = start::<M>("fork", path, &[]);
+            assert!(forks.0.wait().unwrap().success());
+            let lock = pool.rwlock::<Value>("value").unwrap();
+            assert_eq!(lock.read().unwrap()[0], 5);
+        });
+    }
+    check::<Coherent>();
+    check::<Noncoherent>();
+}
+
+fn write_in_a_child<M: Backend>(pool: &Pool<M>) {
+    let lock = pool.rwlock::<Value>("value").unwrap();
+    let mut guard = lock.write().unwrap();
+    guard[0] = 5;
+    // SAFETY: the child tries to write, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let wrote = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| guard[0] = 99));
+        // SAFETY: no destructor of the parent's runs.
+        unsafe { libc::_exit(i32::from(wrote.is_ok())) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is valid, and the child is this process's.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child wrote");
+}
+
+/// A thread panics while it writes, and dies alone while it closes the lock: the next owner of the same process is told.
+#[test]
+#[cfg(feature = "crash-points")]
+fn a_panic_is_told_of_although_the_thread_dies_while_it_closes() {
+    scene::<Noncoherent>(|path, _| {
+        let mut role = start::<Noncoherent>(
+            "panic and die closing",
+            path,
+            &[("CENOTE_END", "lock.taken:4".to_owned())],
+        );
+        assert!(role.0.wait().unwrap().success());
+    });
+}
+
+#[cfg(feature = "crash-points")]
+fn panic_and_die_closing<M: Backend>(pool: &Pool<M>) {
+    let other = pool.clone();
+    let closing = std::thread::Builder::new()
+        .name("ends".to_owned())
+        .spawn(move || {
+            let lock = other.rwlock::<Value>("value").unwrap();
+            let panics = std::panic::AssertUnwindSafe(|| {
+                let mut guard = lock.write().unwrap();
+                guard[0] = 7;
+                guard.set_note(42);
+                panic!("half changed");
+            });
+            assert!(std::panic::catch_unwind(panics).is_err());
+            drop(lock);
+            // It did not come to the point of its end in there.
+            std::process::exit(3);
+        });
+    // A thread that ends alone cannot be joined.
+    std::mem::forget(closing.unwrap());
+    std::thread::sleep(Duration::from_millis(500));
+    let lock = pool.rwlock::<Value>("value").unwrap();
+    let guard = lock.write_for(LONG).unwrap().expect("held up");
+    assert!(
+        matches!(guard.acquired(), Acquired::Recovered { note: 42, .. }),
+        "{:?}",
+        guard.acquired()
+    );
+}
+
 /// A guard that was forgotten, and not its handle, keeps no thread from ending: the handle gives up what it had.
 #[test]
 fn a_thread_that_has_forgotten_a_guard_ends() {
@@ -494,6 +570,9 @@ fn play<M: Backend>(role: &str, path: &Path) {
     let pool = Pool::<M>::open(path, &options()).unwrap();
     match role {
         "increment" => increment(&pool, INCREMENTS),
+        "fork" => write_in_a_child(&pool),
+        #[cfg(feature = "crash-points")]
+        "panic and die closing" => panic_and_die_closing(&pool),
         #[cfg(feature = "crash-points")]
         "a thread ends" => {
             let (its_pool, (says, said)) = (pool.clone(), std::sync::mpsc::channel::<()>());

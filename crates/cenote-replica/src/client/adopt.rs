@@ -8,6 +8,7 @@
 use super::{Client, Step, bytes_read, read};
 use crate::index::layout::{Hash, Label};
 use crate::memory::block::{Cut, FREED};
+use crate::mutant::{self, Mutant};
 use crate::object::{Identity, Record};
 use crate::slot::value::Content;
 use crate::verbs::{Address, Verbs};
@@ -80,6 +81,6 @@ impl<N: Verbs + Control> Client<N> {
             Content::Object { at: shown, .. } => shown == at,
             _ => false,
         };
-        Ok(candidates.slots.iter().any(|seen| has(seen.slot)))
+        Ok(candidates.slots.iter().any(|seen| has(seen.slot)) && !mutant::is(Mutant::AdoptedShown))
     }
 }

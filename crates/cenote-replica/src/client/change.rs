@@ -16,6 +16,7 @@ use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, regi
 use crate::index::candidates::{Seen, Segment};
 use crate::index::layout::Hash;
 use crate::memory::block::Cut;
+use crate::mutant::{self, Mutant};
 use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record, bytes_of};
 use crate::slot::snapshot::{Interrupted, Verdict, Word, await_end, swap_backups, swap_primary};
 use crate::slot::value::Slot;
@@ -247,17 +248,20 @@ impl<N: Verbs + Control> Client<N> {
         let bytes = super::bytes_read(&request, completions.first())?;
         // If it is not whole, the change had not come further than that.
         let is_whole = Record::decode(bytes).is_some_and(|record| record.identity == pending.identity);
-        Ok(is_whole && Outcome::decode(bytes, pending.identity) == Some(Outcome::Decided))
+        let is_asked = !mutant::is(Mutant::DecisionUnasked);
+        Ok(is_whole && is_asked && Outcome::decode(bytes, pending.identity) == Some(Outcome::Decided))
     }
 
     /// Tries once.
     async fn attempt(&self, view: &View, pending: &Pending<'_>) -> Step<Attempt> {
         let mut along = writes(view, pending.at, &pending.bytes)?;
-        along.extend(writes(
-            view,
-            pending.cell,
-            &Rc::from(pending.object_slot().0.to_le_bytes()),
-        )?);
+        if !mutant::is(Mutant::CellNotWritten) {
+            along.extend(writes(
+                view,
+                pending.cell,
+                &Rc::from(pending.object_slot().0.to_le_bytes()),
+            )?);
+        }
         let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
         all_written(&along, &completions)?;
         self.heap.borrow_mut().written(pending.at);
@@ -360,6 +364,9 @@ impl<N: Verbs + Control> Client<N> {
         let word = self.word(view, found.seen.at)?;
         let (old, new) = (found.seen.slot.0, pending.new_slot().0);
         self.begin_round(pending, (word, segment), found.seen, Some(found.clone()));
+        if word.region.backups().is_empty() && !mutant::is(Mutant::AloneAsOthers) {
+            return self.replace_alone(view, pending, word, &found).await;
+        }
         if swap_backups(&self.net, word, old, new).await? == Verdict::Lost {
             return self.lose(word, pending, old).await;
         }
@@ -382,6 +389,47 @@ impl<N: Verbs + Control> Client<N> {
         all_written(&batch, &completions)?;
         if swap_primary(&self.net, word, old, new).await? == Verdict::Lost {
             return self.lose(word, pending, old).await;
+        }
+        pending.round.take();
+        self.retire(found.at, found.identity);
+        Ok(Attempt::Shown)
+    }
+
+    /// Changes a slot that has the key, without backups. The primary decides, so the log follows: a change whose log is empty has its object in the slot, or
+    /// who replaced that object has written the log. A removal leaves no object in the slot, so it puts its own there, tentative, until it has written
+    /// its log: from then on the key is removed.
+    async fn replace_alone(
+        &self,
+        view: &View,
+        pending: &Pending<'_>,
+        word: Word<'_>,
+        found: &Found,
+    ) -> Step<Attempt> {
+        if found.is_untold() {
+            self.tell(view, found).await?;
+        }
+        let (old, new) = (found.seen.slot.0, pending.new_slot().0);
+        let first = match pending.kind {
+            Kind::Remove => pending.object_slot().tentative().0,
+            _ => new,
+        };
+        if swap_primary(&self.net, word, old, first).await? == Verdict::Lost {
+            return self.lose(word, pending, old).await;
+        }
+        if pending.kind != Kind::Remove
+            && let Some(round) = pending.round.borrow_mut().as_mut()
+        {
+            round.stage = Stage::Shown;
+        }
+        let former = found.identity.0;
+        let batch = self.outcome(view, pending, Outcome::Won { old, former })?;
+        let completions = self.net.post(batch.clone()).await;
+        all_written(&batch, &completions)?;
+        if first != new && swap_primary(&self.net, word, first, new).await? == Verdict::Lost {
+            return Err(Interrupted {
+                region: word.at.region(),
+            }
+            .into());
         }
         pending.round.take();
         self.retire(found.at, found.identity);
@@ -438,9 +486,13 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Waits until a round is over that another has won, and says what becomes of the change.
     async fn lose(&self, word: Word<'_>, pending: &Pending<'_>, old: u64) -> Step<Attempt> {
+        if mutant::is(Mutant::LoserNotAwaiting) && pending.kind == Kind::Put {
+            pending.round.take();
+            return Ok(Attempt::Over(Changed::Done));
+        }
         let winner = Slot(await_end(&self.net, word, old, LOOKS).await?);
         pending.round.take();
-        if winner.unsealed().0 == old {
+        if winner.unsealed().0 == old && !mutant::is(Mutant::SealTakenForChange) {
             // Nothing was changed but that it was sealed.
             return Ok(Attempt::Again);
         }

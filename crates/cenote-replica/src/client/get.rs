@@ -3,6 +3,7 @@
 use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
+use crate::mutant::{self, Mutant};
 use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
 use crate::verbs::{Address, Completion, GRANULE, Request, Verbs};
 use crate::view::{Control, View};
@@ -86,6 +87,9 @@ impl<N: Verbs + Control> Client<N> {
                 continue;
             }
             match candidates.part {
+                Some(_) if mutant::is(Mutant::SuccessorIgnored) => {
+                    return Ok((candidates, told.unwrap_or_default()));
+                }
                 Some(part) => self.learn(view, segment, part).await?,
                 None => return Ok((candidates, told.unwrap_or_default())),
             }
@@ -155,7 +159,7 @@ impl<N: Verbs + Control> Client<N> {
                 at: at.bits(),
             };
             let record = Record::decode(bytes).ok_or(damaged)?;
-            if record.key == key {
+            if record.key == key || mutant::is(Mutant::FingerprintBelieved) {
                 return Ok(Some(Found {
                     seen: *seen,
                     at: *at,

@@ -9,11 +9,13 @@
 //! | [`twins`] | two clients that insert one key |
 //! | [`split`] | segments that are full |
 //! | [`join`] | several at once |
+//! | [`doubt`] | verbs that may still arrive |
 //! | [`upkeep`] | what a client does in the background |
 //! | [`adopt`] | blocks of clients that have gone |
 
 mod adopt;
 mod change;
+mod doubt;
 mod get;
 pub(crate) mod join;
 pub(crate) mod known;
@@ -30,6 +32,7 @@ use crate::object::Identity;
 use crate::slot::snapshot::Interrupted;
 use crate::verbs::{Address, Completion, Request, Verb, Verbs};
 use crate::view::{Control, Region, SessionEnded, View};
+use doubt::Doubting;
 use known::Known;
 
 pub use change::Changed;
@@ -130,7 +133,7 @@ const ATTEMPTS_MAX: u32 = 10_000;
 /// A client of a map. Its operations may run side by side in one thread.
 #[derive(Debug)]
 pub struct Client<N> {
-    net: N,
+    net: Doubting<N>,
     layout: Layout,
     session: Session,
     /// Changes and nonces that it has had.
@@ -145,7 +148,7 @@ impl<N: Verbs + Control> Client<N> {
     /// A client that has just joined.
     pub fn new(net: N, layout: Layout, session: Session) -> Self {
         Self {
-            net,
+            net: Doubting::new(net),
             layout,
             session,
             count: Cell::new(0),
@@ -197,7 +200,14 @@ impl<N: Verbs + Control> Client<N> {
                 Ok(done) => return Ok(done),
                 Err(Trouble::Failed(error)) => return Err(error),
                 Err(Trouble::Interrupted(Interrupted { region })) => {
-                    self.net.later(view.number, region).await?
+                    self.net.later(view.number, region).await?;
+                    loop {
+                        let view = self.net.view();
+                        let Some(region) = self.net.doubtful(&view) else {
+                            break;
+                        };
+                        self.net.later(view.number, region).await?;
+                    }
                 }
             }
         }

@@ -7,6 +7,7 @@ use super::known::{depth_of, directory_word};
 use super::{Client, Error, LOOKS, Step, all_written, bytes_read, read, writes};
 use crate::index::candidates::{Segment, image};
 use crate::index::layout::{DEPTH_MAX, Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
+use crate::mutant::{self, Mutant};
 use crate::object::{Identity, Record};
 use crate::slot::snapshot::{Verdict, await_end, swap_backups, swap_primary};
 use crate::slot::value::{Content, Slot};
@@ -67,13 +68,18 @@ impl<N: Verbs + Control> Client<N> {
     async fn seal_all(&self, view: &View, segment: Segment) -> Step<Vec<(Hash, Slot)>> {
         let slots = self.layout.segments.slots();
         let words = self.words(view, segment).await?;
+        let early = words.clone();
         let seals = (0..slots)
             .zip(words)
             .map(|(n, word)| self.seal(view, segment.at.plus(self.layout.segments.slot_at(n)), word));
         for sealed in join_all(seals).await {
             sealed?;
         }
-        self.content(view, &self.words(view, segment).await?).await
+        let words = match mutant::is(Mutant::ContentReadEarly) {
+            true => early,
+            false => self.words(view, segment).await?,
+        };
+        self.content(view, &words).await
     }
 
     /// The slots of a segment.

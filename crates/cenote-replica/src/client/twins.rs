@@ -6,6 +6,7 @@
 
 use super::{Client, LOOKS, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Segment, requests};
+use crate::mutant::{self, Mutant};
 use crate::object::Record;
 use crate::slot::snapshot::{Interrupted, Verdict, Word, swap_primary};
 use crate::slot::value::{Content, Slot};
@@ -30,6 +31,9 @@ impl<N: Verbs + Control> Client<N> {
             region: segment.at.region(),
         };
         let primary = home.primary().ok_or(interrupted)?;
+        if mutant::is(Mutant::TwinsIgnored) {
+            return Ok(false);
+        }
         let shown = home.backups().first().copied().unwrap_or(primary);
         for attempt in 0..LOOKS {
             let requests = |node| requests(self.layout.segments, segment, &pending.hash, node, home);
@@ -65,8 +69,12 @@ impl<N: Verbs + Control> Client<N> {
             if twins.is_empty() {
                 return Ok(false);
             }
-            if twins.iter().any(|at| *at < mine || is_bound(at)) {
+            let comes_first = |at: &Address| *at < mine && !mutant::is(Mutant::TwinsBothStay);
+            if twins.iter().any(|at| comes_first(at) || is_bound(at)) {
                 return Ok(true);
+            }
+            if mutant::is(Mutant::TwinsBothStay) {
+                return Ok(false);
             }
             self.net.pause(attempt).await;
         }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::{Client, Error, Step, all_written, bytes_read, read, region, writes};
 use crate::memory::block::{Cut, FREED};
 use crate::memory::heap::Retired;
+use crate::mutant::{self, Mutant};
 use crate::slot::snapshot::Interrupted;
 use crate::verbs::{Completion, Request, Verb, Verbs};
 use crate::view::{Control, View};
@@ -112,7 +113,8 @@ impl<N: Verbs + Control> Client<N> {
                 .try_into()
                 .map_or(0, u64::from_le_bytes);
             let mut heap = self.heap.borrow_mut();
-            if word & FREED != 0 && !heap.is_free(request.at) {
+            let is_freed = word & FREED != 0 || mutant::is(Mutant::TakenBackUnfreed);
+            if is_freed && !heap.is_free(request.at) {
                 heap.give_back(request.at);
                 taken += 1;
             }

@@ -12,6 +12,7 @@ use crate::client::known::segment_of;
 use crate::client::{Error, Layout, Session, Step, all_written, bytes_read, read, region, writes};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT, SUCCESSOR_AT};
+use crate::mutant::{self, Mutant};
 use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
 use crate::slot::snapshot::Interrupted;
 use crate::slot::value::{Content, Slot};
@@ -40,7 +41,15 @@ struct Going {
     outcome: Option<Outcome>,
 }
 
+/// What slots become that a removal without backups has made tentative.
+type Removals = BTreeMap<Slot, Slot>;
+
 impl Going {
+    /// What its slot holds while it is going on without backups, and is to hold then, if it is a removal.
+    fn removal(&self) -> Option<(Slot, Slot)> {
+        (self.kind == Kind::Remove).then(|| (self.slot.tentative(), self.wants()))
+    }
+
     /// What it wants in its slot.
     fn wants(&self) -> Slot {
         match self.kind {
@@ -78,24 +87,26 @@ impl<V: Verbs> Equalise<'_, V> {
     async fn steps(&self) -> Step<Report> {
         let mut report = Report::default();
         let (splits, objects) = self.cells().await?;
-        for at in splits {
-            report.words += unless_lost(self.whole_segment(at).await)?.unwrap_or(0);
-        }
         let mut going = Vec::new();
         for slot in objects {
             going.extend(unless_lost(self.change(slot).await)?.flatten());
         }
+        let removals: Removals = going.iter().filter_map(Going::removal).collect();
+        for at in splits {
+            report.words += unless_lost(self.whole_segment(at, &removals).await)?.unwrap_or(0);
+        }
         report.changes = going.len();
         let mut seen = BTreeMap::new();
         for change in &going {
-            report.words += unless_lost(self.equal(self.entry(&change.hash), 1).await)?.unwrap_or(0);
+            report.words +=
+                unless_lost(self.equal(self.entry(&change.hash), 1, &removals).await)?.unwrap_or(0);
             let Some(segment) = unless_lost(self.segment(&change.hash).await)? else {
                 continue;
             };
             if self.closed.contains(&segment.at.region()) {
                 for at in self.layout.segments.choices(&change.hash) {
                     report.words += self
-                        .equal(segment.at.plus(at), crate::index::layout::SLOTS as u32)
+                        .equal(segment.at.plus(at), crate::index::layout::SLOTS as u32, &removals)
                         .await?;
                 }
             }
@@ -202,7 +213,8 @@ impl<V: Verbs> Equalise<'_, V> {
         let word = self.words(at, 1).await?[0];
         let mut segment = segment_of(word, hash).ok_or_else(|| damaged(at))?;
         loop {
-            self.equal(segment.at.plus(SUCCESSOR_AT), 1).await?;
+            self.equal(segment.at.plus(SUCCESSOR_AT), 1, &Removals::new())
+                .await?;
             let header = self.words(segment.at, SIBLING_AT / 8).await?;
             let Some(part) = crate::index::layout::successor(header[1]) else {
                 return Ok(segment);
@@ -240,7 +252,7 @@ impl<V: Verbs> Equalise<'_, V> {
     }
 
     /// Makes the copies of words equal, if their region was closed. Returns how many differed.
-    async fn equal(&self, at: Address, count: u32) -> Step<usize> {
+    async fn equal(&self, at: Address, count: u32, removals: &Removals) -> Step<usize> {
         if !self.closed.contains(&at.region()) {
             return Ok(0);
         }
@@ -260,14 +272,14 @@ impl<V: Verbs> Equalise<'_, V> {
         let mut differing = 0;
         for n in 0..count as usize {
             let first = copies[0][n];
-            // Only words without backups are ever tentative, and what is tentative has not come to be.
-            let is_tentative = home.backups().is_empty() && Slot(first).content() == Content::Tentative;
+            // Of a region that had no backups. A removal has come to be, and a change that binds a key has not.
+            let is_tentative = Slot(first).content() == Content::Tentative;
             if is_tentative || copies.iter().any(|copy| copy[n] != first) {
                 differing += 1;
-                let value = if is_tentative {
-                    Slot::vacant((self.nonce)()).0
-                } else {
-                    first
+                let value = match removals.get(&Slot(first)) {
+                    Some(removed) => removed.0,
+                    None if is_tentative => Slot::vacant((self.nonce)()).0,
+                    None => first,
                 };
                 self.write_word(at.plus(8 * n as u32), value).await?;
             }
@@ -276,21 +288,22 @@ impl<V: Verbs> Equalise<'_, V> {
     }
 
     /// Makes all words of a segment equal, and the directory's entries for it.
-    async fn whole_segment(&self, at: Address) -> Step<usize> {
+    async fn whole_segment(&self, at: Address, removals: &Removals) -> Step<usize> {
         // A cell names the last segment that its client split, or was about to.
         let Some(label) = crate::index::layout::Label::of(self.words(at, 1).await?[0]) else {
             return Ok(0);
         };
-        let mut differing = self.equal(at.plus(SUCCESSOR_AT), 1).await?;
+        let mut differing = self.equal(at.plus(SUCCESSOR_AT), 1, removals).await?;
         differing += self
             .equal(
                 at.plus(self.layout.segments.slot_at(0)),
                 self.layout.segments.slots(),
+                removals,
             )
             .await?;
         if let Some(bits) = self.layout.depth.checked_sub(label.depth) {
             let first = self.layout.directory.plus(8 * (label.prefix << bits) as u32);
-            differing += self.equal(first, 1 << bits).await?;
+            differing += self.equal(first, 1 << bits, removals).await?;
         }
         Ok(differing)
     }
@@ -331,7 +344,8 @@ impl<V: Verbs> Equalise<'_, V> {
 
     /// Writes to the log of a change how it has gone.
     async fn tell(&self, change: &Going, outcome: Outcome) -> Step<()> {
-        if change.outcome == Some(Outcome::Decided) || change.outcome == Some(outcome) {
+        let is_told = change.outcome == Some(Outcome::Decided) || change.outcome == Some(outcome);
+        if is_told || mutant::is(Mutant::DecisionNotTold) {
             return Ok(());
         }
         let bytes = Rc::from(outcome.encode(change.identity));

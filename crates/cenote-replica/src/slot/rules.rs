@@ -1,5 +1,7 @@
 //! Who has won a round: the three rules of SNAPSHOT (FUSEE, section 4.3, algorithm 2).
 
+use crate::mutant::{self, Mutant};
+
 /// What a writer knows once it has tried to swap all backups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Judgement {
@@ -21,7 +23,7 @@ pub fn judge(held: &[u64], mine: u64) -> Judgement {
     if ours == held.len() {
         return Judgement::All;
     }
-    if 2 * ours > held.len() {
+    if 2 * ours > held.len() || mutant::is(Mutant::HalfIsMajority) && 2 * ours == held.len() {
         return Judgement::Majority;
     }
     let is_decided = held.iter().any(|value| 2 * count(*value) > held.len());

@@ -1,6 +1,8 @@
 //! The operations of the map by the shipped code, on a simulated network: clients and nodes crash, clients are cut off, verbs arrive late and
 //! in pieces. What the clients saw is linearizable, and afterwards all copies are equal.
 
+#[cfg(feature = "mutants")]
+mod mutants;
 mod network;
 mod run;
 
@@ -94,6 +96,69 @@ fn segments_are_split() {
         operations: 25,
         groups: 2,
         client_crashes: 1,
+        node_crashes: 1,
+        ..Plan::default()
+    });
+}
+
+/// Two changes of one word had both written that they had won, before the primary decided.
+#[test]
+fn all_fail_where_there_is_one_copy() {
+    seeds(&Plan {
+        replicas: 1,
+        client_crashes: 2,
+        cuts: 2,
+        ..Plan::default()
+    });
+    let once = |plan: Plan, seed| run(&plan, seed).map(drop);
+    let alone = Plan {
+        replicas: 1,
+        ..Plan::default()
+    };
+    for seed in [888, 1052, 1602, 1696] {
+        assert_eq!(
+            once(
+                Plan {
+                    cuts: 2,
+                    ..alone.clone()
+                },
+                seed
+            ),
+            Ok(()),
+            "seed {seed}"
+        );
+    }
+    for seed in [2, 469, 787, 1718] {
+        let plan = Plan {
+            client_crashes: 2,
+            ..alone.clone()
+        };
+        assert_eq!(once(plan, seed), Ok(()), "seed {seed}");
+    }
+}
+
+/// A write that was given up arrived when its memory had been freed and used again, as another region had been closed in its place.
+#[test]
+fn writes_that_arrive_late_harm_nobody() {
+    let plan = Plan {
+        client_crashes: 2,
+        cuts: 3,
+        node_crashes: 1,
+        operations: 40,
+        ..Plan::default()
+    };
+    seeds(&plan);
+    assert_eq!(run(&plan, 637).map(drop), Ok(()));
+}
+
+#[test]
+fn all_fail_while_segments_are_split() {
+    seeds(&Plan {
+        keys: 200,
+        operations: 80,
+        groups: 2,
+        client_crashes: 2,
+        cuts: 2,
         node_crashes: 1,
         ..Plan::default()
     });

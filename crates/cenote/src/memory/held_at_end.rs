@@ -5,7 +5,7 @@
 //! for ever instead, in its last destructor: its locks stay locked, as those of a leaked guard do in any library.
 
 use std::cell::{Cell, RefCell};
-use std::io;
+use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -90,7 +90,9 @@ extern "C" fn end(counts: *mut libc::c_void) {
     // SAFETY: this thread's, from `into_raw`; the system has set the key to null.
     let counts = unsafe { Box::from_raw(counts.cast::<Counts>()) };
     if counts.borrow().iter().any(|count| count.get() != 0) {
-        eprintln!(
+        // Nobody may read what it writes.
+        let _ = writeln!(
+            io::stderr(),
             "cenote: a thread that leaked a lock's guard has come to its end; it waits for ever, so that the lock stays locked"
         );
         loop {

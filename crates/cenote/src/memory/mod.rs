@@ -1,13 +1,14 @@
 //! The memory contract: the only way in which the rest of the library touches a pool.
 //!
 //! A pool is shared by *hosts*, each a domain in which hardware keeps caches coherent. Between hosts nothing
-//! is coherent unless a backend says so. Three ways of sharing follow, and each word of a pool is shared in
+//! is coherent unless a backend says so. Four ways of sharing follow, and each word of a pool is shared in
 //! exactly one of them for as long as its block is in use:
 //!
 //! | way | typed cell | writer | reader on another host |
 //! |---|---|---|---|
 //! | sync word | [`SyncWord`] | anyone, atomically, past the cache | anyone, past the cache |
 //! | single writer | [`OwnedWord`] | its owner, through the cache, then written back | [`OwnedWord::peek`], afresh |
+//! | guarded data | [`Guarded`] | who has its lock, through the cache, then written back | who has its lock, through the cache, whose lines it dropped when it got the lock |
 //! | protected data | [`Unpublished`], then [`Published`] | once, before publication, then written back | through the cache, no flush |
 //!
 //! **Ordering.** `load` is an acquire, `store` a release, `announce` and the read-modify-writes are

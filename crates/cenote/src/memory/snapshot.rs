@@ -138,7 +138,7 @@ impl<M: Memory> Snapshot<M> {
             return frames;
         }
         match self.is_within(at, 8) && self.goes_on(8) {
-            // It may be anything by now, shared in any of the three ways.
+            // It may be anything by now, shared in any way.
             // SAFETY: within the bounds of the snapshot; loaded as words, which may be shared in any way by now.
             true => unsafe { self.base.owned_peek_speculative(at) },
             false => 0,

@@ -308,7 +308,7 @@ pub struct RwLockReadGuard<'l, T: bytemuck::Pod, M: Backend> {
     _counted: Counted<'l>,
 }
 
-/// An exclusive hold of a value. Dropping it unlocks.
+/// An exclusive hold of a value. Dropping it unlocks. A forked child's copy of it panics when it is written through: the child has not got the lock.
 #[must_use = "a lock is unlocked when its guard is dropped"]
 pub struct RwLockWriteGuard<'l, T: bytemuck::Pod, M: Backend> {
     hold: WriteGuard<'l, M>,
@@ -385,6 +385,7 @@ impl<T: bytemuck::Pod, M: Backend> Deref for RwLockWriteGuard<'_, T, M> {
 impl<T: bytemuck::Pod, M: Backend> DerefMut for RwLockWriteGuard<'_, T, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
+        self.hold.refuse_forked();
         // SAFETY: as for a shared hold; this thread alone has the lock, and the guard is borrowed.
         unsafe { &mut *self.value }
     }
@@ -441,7 +442,12 @@ impl<M: Backend> RegionsWriteGuard<'_, M> {
     }
 
     /// The bytes of all regions in their order, to be changed. No two of them overlap.
+    ///
+    /// # Panics
+    ///
+    /// In a forked child, which has not got the lock.
     pub fn regions_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.hold.refuse_forked();
         let (hold, mem) = (&self.hold, self.mem);
         hold.regions().map(move |region| {
             // SAFETY: as for a shared hold; this thread alone has the lock, the guard is borrowed, and each region is given once: their places were checked
@@ -454,9 +460,10 @@ impl<M: Backend> RegionsWriteGuard<'_, M> {
     ///
     /// # Panics
     ///
-    /// If there is no such region.
+    /// If there is no such region, or in a forked child, which has not got the lock.
     #[inline]
     pub fn region_mut(&mut self, region: usize) -> &mut [u8] {
+        self.hold.refuse_forked();
         let region = self.hold.region(region);
         // SAFETY: as for a shared hold; this thread alone has the lock, and the guard is borrowed.
         unsafe { std::slice::from_raw_parts_mut(region.pointer(self.mem), region.len()) }

@@ -199,7 +199,8 @@ impl<'l, M: Memory> ReadGuard<'l, M> {
 }
 
 impl<M: Memory> Drop for ReadGuard<'_, M> {
-    #[inline]
+    // Out of line, the guard would be written to memory and read back: three times the cost of the lock.
+    #[inline(always)]
     fn drop(&mut self) {
         self.lock.unlock_shared(self.slot);
     }

@@ -267,8 +267,8 @@ impl<M: Memory> ReadWriteLock<M> {
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     #[inline]
     pub fn read(&self) -> Result<ReadGuard<'_, M>> {
-        match self.read_at_once() {
-            Some(guard) => Ok(guard),
+        match self.enter_at_once() {
+            Some(slot) => Ok(ReadGuard::new(self, slot, None)),
             None => self.read_slowly(),
         }
     }
@@ -277,11 +277,19 @@ impl<M: Memory> ReadWriteLock<M> {
     #[inline]
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn read_at_once(&self) -> Option<ReadGuard<'_, M>> {
+        let slot = self.enter_at_once()?;
+        Some(ReadGuard::new(self, slot, None))
+    }
+
+    /// The slot of a shared hold that was taken without waiting. A guard is made of it where it is used: one that is moved from one enum to another costs
+    /// more than the lock.
+    #[inline(always)]
+    fn enter_at_once(&self) -> Option<usize> {
         let handle = &self.handle;
         let slot = handle.ready()?;
         handle.enter(slot);
         if self.announce(slot) == Some(handle.free) {
-            return Some(ReadGuard::new(self, slot, None));
+            return Some(slot);
         }
         self.unlock_shared(slot);
         None
@@ -348,7 +356,7 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 
     /// Announces a reader. Returns what the word was if nobody writes; else makes the slot say that it waits.
-    #[inline]
+    #[inline(always)]
     fn announce(&self, slot: usize) -> Option<u64> {
         let handle = &self.handle;
         let (mem, word, own) = (handle.mem(), handle.word(), handle.own(slot));
@@ -456,7 +464,7 @@ impl<M: Memory> ReadWriteLock<M> {
     }
 
     /// Gives up a shared hold, or the wait for one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unlock_shared(&self, slot: usize) {
         let handle = &self.handle;
         if handle.is_forked() {

@@ -1,6 +1,6 @@
 //! Three processes over Unix sockets. One is killed while it has the lock: the others go on, and are told.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ fn child(path: &Path, part: &str) -> (Child, impl Iterator<Item = String> + use<
         .args(["--exact", "processes::one_of_three", "--nocapture"])
         .env(SOCKET, path)
         .env(PART, part)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -52,12 +53,76 @@ fn outlive(lock: &RwLock<Value>) {
     assert!(child > 0);
 }
 
+/// Serves, forks a child that drops its copy of the service, and another one that lives on; then waits to be killed.
+fn serve_and_fork(address: &Address) {
+    let mut options = ServiceOptions::default();
+    options.lease = Duration::from_secs(1);
+    let service = LockService::start(&options).unwrap();
+    service.listen(address).unwrap();
+    // SAFETY: the child only drops the service, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(service);
+        // SAFETY: no destructor of the parent's runs.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is valid, and the child is this process's.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child that dropped its copy");
+    println!("SAYS serves");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    // SAFETY: the child calls nothing that needs another thread or a lock that one may have had.
+    if unsafe { libc::fork() } == 0 {
+        // SAFETY: the child closes what it has inherited, sleeps, and ends; no destructor of the parent's runs.
+        unsafe {
+            (0..3).for_each(|descriptor| _ = libc::close(descriptor));
+            libc::sleep(OUTLIVES as u32);
+            libc::_exit(0);
+        }
+    }
+    println!("SAYS forked");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn a_service_that_is_killed_is_gone_although_its_child_lives() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("directory");
+    let address = Address::Unix(path.clone());
+    let (mut serves, mut said) = child(&path, "serves");
+    assert_eq!(said.next().as_deref(), Some("serves"));
+    let client = LockClient::connect(&address).unwrap();
+    let lock = client.rwlock::<Value>("stock").unwrap();
+    let guard = lock.write().unwrap();
+    writeln!(serves.stdin.take().unwrap()).unwrap();
+    assert_eq!(said.next().as_deref(), Some("forked"));
+    serves.kill().unwrap();
+    serves.wait().unwrap();
+    let killed = Instant::now();
+    while !matches!(guard.verify(), Err(Error::Disconnected)) {
+        assert!(
+            killed.elapsed() < Duration::from_secs(OUTLIVES / 2),
+            "{:?}",
+            guard.verify()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Its address is free.
+    let service = LockService::start(&ServiceOptions::default()).unwrap();
+    service.listen(&address).unwrap();
+}
+
 /// What a process does that the test below starts; otherwise nothing.
 #[test]
 fn one_of_three() {
     let Ok(path) = std::env::var(SOCKET) else {
         return;
     };
+    if std::env::var(PART).unwrap() == "serves" {
+        return serve_and_fork(&Address::Unix(path.into()));
+    }
     let client = LockClient::connect(&Address::Unix(path.into())).unwrap();
     let lock = client.rwlock::<Value>("stock").unwrap();
     if std::env::var(PART).unwrap() == "dies" {

@@ -226,7 +226,7 @@ pub fn find_or_create<M: Memory>(
 }
 
 /// Whether a name is allowed.
-pub(in crate::pod) fn check_name(name: &str) -> Result<()> {
+pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_MAX {
         return Err(Error::Name {
             name: name.to_owned(),

@@ -57,6 +57,8 @@ pub struct Local {
     pub driver: u64,
     /// Whether another thread wanted the entry polled while the driver was at work.
     pub is_poll_due: bool,
+    /// Who died or panicked writing, as the thread knew that began to close the lock.
+    pub kept: u64,
     writer: u64,
     readers: Vec<u64>,
     waiting: VecDeque<Waiter>,
@@ -212,6 +214,7 @@ impl Local {
         self.is_yielding = true;
         self.is_pending = self.node.is_some();
         self.reread();
+        self.kept = former;
         (self.node.take(), self.has.take(), former)
     }
 
@@ -226,7 +229,9 @@ impl Local {
 
     /// The node has got the lock.
     pub fn granted(&mut self, permission: Permission, former: u64) {
-        (self.has, self.former) = (Some(permission), former);
+        let kept = std::mem::take(&mut self.kept);
+        self.has = Some(permission);
+        self.former = if former == 0 { kept } else { former };
         (self.is_pending, self.passes) = (false, 0);
     }
 

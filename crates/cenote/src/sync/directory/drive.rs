@@ -175,6 +175,10 @@ impl Cohort {
         let mut local = self.local();
         (local.node, local.is_yielding) = (found, false);
         local.is_pending &= found.is_some();
+        if found.is_none() {
+            // The thread that closed the lock came to its end with that: the entry says it.
+            local.kept = 0;
+        }
         local.reread();
         Ok(())
     }

@@ -127,8 +127,20 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
         self.region(region).read_word(self.lock.worker.mem(), at)
     }
 
-    /// Sets a word of a region.
+    /// Panics in a forked child: it has a copy of the guard, and not the lock.
+    #[inline]
+    pub(crate) fn refuse_forked(&self) {
+        assert!(
+            !self.lock.worker.is_forked(),
+            "a forked child has not got the lock that its parent's guard is of"
+        );
+    }
+
+    /// Sets a word of a region. Does nothing in a forked child.
     pub fn set_word(&mut self, region: usize, at: u64, value: u64) {
+        if self.lock.worker.is_forked() {
+            return;
+        }
         self.region(region).write_word(self.lock.worker.mem(), at, value);
     }
 

@@ -121,7 +121,7 @@ impl Layout {
         self.region_at(self.regions).next_multiple_of(LINE)
     }
 
-    /// Fails if its allocation has no room for its regions. For audits.
+    /// Fails if its allocation has no room for its regions.
     pub fn check_fits<M: Memory>(self, worker: &Worker<M>) -> Result<()> {
         let regions = self.regions(worker)?;
         let end = regions

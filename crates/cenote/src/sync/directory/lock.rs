@@ -48,6 +48,7 @@ impl<M: Memory> DirectoryLock<M> {
     /// Opens the lock of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
+        directory::check_name(name)?;
         match directory::find(&worker, name)? {
             Some(named) => Self::named(worker, named),
             None => Err(Error::NoSuch {
@@ -65,6 +66,7 @@ impl<M: Memory> DirectoryLock<M> {
             });
         }
         let layout = Layout::at(&worker, named.offset)?;
+        layout.check_fits(&worker)?;
         let regions: Rc<[Region]> = layout.regions(&worker)?.into();
         let form = match M::COHERENT {
             true => {

@@ -47,7 +47,8 @@ pub fn read<M: Memory>(worker: &Worker<M>, layout: Layout) -> Result<Seen> {
 }
 
 fn decode(layout: Layout, number: u64, words: [u64; 8]) -> Result<Seen> {
-    match State::decode(words) {
+    let is_of_lock = |state: &State| state.nodes().iter().all(|node| node.number() < layout.nodes());
+    match State::decode(words).filter(is_of_lock) {
         Some(state) => Ok(Seen { number, state }),
         None => Err(Error::corrupt(
             "the entry of a directory lock",

@@ -158,7 +158,10 @@ impl Client {
             DirectorySays::Ended => self.is_ended = true,
             DirectorySays::Refused { serial, why } => self.answer(serial, Err(why)),
             DirectorySays::Opened { serial, regions } if is_possible(&regions) => {
-                if let Some(opening) = self.openings.get(&serial) {
+                let copy = self.copies.get(&lock);
+                // No directory says two things of a lock, nor that a lock has no number.
+                let is_said = lock != NO_LOCK && copy.is_none_or(|copy| copy.has_lengths(&regions));
+                if let Some(opening) = self.openings.get(&serial).filter(|_| is_said) {
                     self.names.entry(lock).or_insert_with(|| opening.name.clone());
                     self.copies.entry(lock).or_insert_with(|| Copy::new(&regions));
                     self.answer(serial, Ok((lock, regions)));

@@ -63,6 +63,7 @@ pub struct Copy {
     /// The data is as it was when this epoch began, but for what the node itself has changed.
     known: u64,
     data: Arc<Data>,
+    lens: Vec<u32>,
     former: Option<Former>,
 }
 
@@ -71,8 +72,14 @@ impl Copy {
     pub fn new(lens: &[u32]) -> Self {
         Self {
             data: Arc::new(Data::zeroed(lens)),
+            lens: lens.to_vec(),
             ..Self::default()
         }
+    }
+
+    /// Whether the lock's regions have these lengths.
+    pub fn has_lengths(&self, lens: &[u32]) -> bool {
+        self.lens == lens
     }
 
     /// What the node may do.

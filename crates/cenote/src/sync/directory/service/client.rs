@@ -14,7 +14,7 @@ use super::link::{ConnectError, Incoming, Link, Outgoing};
 use super::pace::Pace;
 use crate::memory::{ForkWatch, forked, watch_fork};
 use crate::sync::directory::messages::client::{Client, Standing};
-use crate::sync::directory::messages::message::{DirectorySays, LockId, NO_LOCK, ToDirectory};
+use crate::sync::directory::messages::message::{DirectorySays, LockId, NO_LOCK, Session, ToDirectory};
 use crate::sync::directory::messages::moment::Moment;
 use crate::sync::directory::messages::threads::NodeState;
 use crate::sync::{Owner, Timeout};
@@ -47,6 +47,7 @@ pub(super) struct Shared {
     changed: Condvar,
     watch: ForkWatch,
     lease: u64,
+    session: Session,
 }
 
 /// The state of a node.
@@ -93,6 +94,7 @@ impl LockClient {
             changed: Condvar::new(),
             watch,
             lease: link.lease,
+            session: link.session,
         });
         let lease = Duration::from_micros(link.lease);
         let longest = LONGEST_SLEEP.min(link.resend).min(lease / SLEEPS);
@@ -125,7 +127,7 @@ impl LockClient {
 
     /// How others are told of this node, should it die: its number in the place of a worker, and how many nodes had joined before in that of the generation.
     pub fn owner(&self) -> Owner {
-        self.shared.state().node.client().session().owner()
+        self.shared.session.owner()
     }
 
     /// Gives all locks up, and waits until the service has all that was written. If that fails, the connection is cut all the same: what

@@ -26,11 +26,14 @@ use crate::memory::{CloseOnFork, on_fork_close, watch_fork};
 use crate::sync::directory::messages::frame::FRAME_MAX;
 use crate::sync::directory::messages::message::{ToDirectory, ToNode};
 
+/// What a time comes to that no clock can say.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// Connects this process to the lock service that listens at an address, within a time.
 ///
 /// Errors: [`ConnectError`].
 pub fn connect(address: &Address, label: &str, time: Duration) -> Result<Link, ConnectError> {
-    let (until, failed) = (Instant::now() + time, Failed { address, time });
+    let (until, failed) = (until(time), Failed { address, time });
     let mut stream = reach(address, time)?;
     let copy = stream.try_clone()?;
     let (on_fork, of_copy) = (close_on_fork(&stream)?, close_on_fork(&copy)?);
@@ -61,7 +64,7 @@ pub fn connect(address: &Address, label: &str, time: Duration) -> Result<Link, C
 ///
 /// Errors: [`ConnectError`].
 pub fn status(address: &Address, time: Duration) -> Result<Status, ConnectError> {
-    let (until, failed) = (Instant::now() + time, Failed { address, time });
+    let (until, failed) = (until(time), Failed { address, time });
     let mut stream = reach(address, time)?;
     say(&mut stream, &hello(Purpose::Status, ""), until).map_err(|error| failed.by(error))?;
     let mut frames = Frames::new(stream, FRAME_MAX);
@@ -75,6 +78,12 @@ pub fn status(address: &Address, time: Duration) -> Result<Status, ConnectError>
         true => Err(failed.silent()),
         false => status.map_err(|error| failed.by(error)),
     }
+}
+
+/// When a time is over. No process waits for ever: a time that no clock can say is an hour.
+fn until(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now + LONGEST)
 }
 
 /// What a failure is reported with.
@@ -154,7 +163,8 @@ pub(super) fn reach_unix(path: &Path, time: Duration) -> io::Result<UnixStream> 
     })
 }
 
-fn close_on_fork(stream: &Stream) -> Result<CloseOnFork, ConnectError> {
+/// Has forked children close a socket, as long as the result lives. It ends before the socket does.
+pub(super) fn close_on_fork(stream: &impl AsRawFd) -> Result<CloseOnFork, ConnectError> {
     watch_fork()
         .and_then(|_| on_fork_close(stream.as_raw_fd()))
         .map_err(|error| ConnectError::Io(io::Error::other(error)))

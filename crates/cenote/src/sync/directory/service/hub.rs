@@ -10,6 +10,7 @@ use super::inspect::{Died, LockStatus, NodeStatus, Status, WaitingNode};
 use super::link::RESEND;
 use super::outbox::Outbox;
 use super::pace::Pace;
+use crate::memory::{ForkWatch, forked, watch_fork};
 use crate::sync::directory::messages::Directory;
 use crate::sync::directory::messages::locked::Locked;
 use crate::sync::directory::messages::message::{DirectorySays, Session, ToDirectory, ToNode};
@@ -94,6 +95,7 @@ impl Hub {
 /// The thread of a directory. It ends when this is dropped, and with it all sessions.
 pub struct DirectoryThread {
     hub: Hub,
+    watch: ForkWatch,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -105,6 +107,7 @@ impl DirectoryThread {
 
     /// The same; what may have been lost is first sent again after so long.
     pub fn start_with(directory: Directory, resend: Duration) -> std::io::Result<Self> {
+        let watch = watch_fork().map_err(std::io::Error::other)?;
         let (events, arrived) = mpsc::sync_channel(ARRIVED_MAX);
         let lease = directory.limits().lease;
         let served = Served {
@@ -118,6 +121,7 @@ impl DirectoryThread {
             .spawn(move || served.serve(&arrived))?;
         Ok(Self {
             hub: Hub { events, lease },
+            watch,
             thread: Some(thread),
         })
     }
@@ -130,6 +134,11 @@ impl DirectoryThread {
 
 impl Drop for DirectoryThread {
     fn drop(&mut self) {
+        if forked(self.watch) {
+            // The parent's thread is not here.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         // An error says that it has ended by itself.
         let _ = self.hub.events.send(Event::Stop);
         if let Some(thread) = self.thread.take() {

@@ -12,12 +12,14 @@
 //! and it has some seconds for it. Behind it, a frame is as long as a lock's data at most, and what waits to be written to it is bounded
 //! ([`outbox`](super::outbox)).
 //!
+//! A child of the service's process closes its copies of all sockets, else clients would take the service for alive as long as the child lives. It serves nobody.
+//!
 //! Who may connect may take and hold every lock of the service: put a Unix socket into a folder that only trusted users may enter, and listen by TCP on a network that is trusted.
 
 use std::fs::{Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -26,12 +28,13 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::address::Address;
-use super::connect::reach_unix;
+use super::connect::{close_on_fork, reach_unix};
 use super::greeting::{Answer, GREETING_MAX, Purpose, answer, read_hello};
 use super::hub::Hub;
 use super::link::{ConnectError, LinkError};
 use super::outbox::{Outbox, Taken};
 use super::stream::{Frames, Stream, is_cut};
+use crate::memory::{CloseOnFork, ForkWatch, forked, watch_fork};
 use crate::sync::directory::messages::message::{Session, ToDirectory, ToNode};
 
 /// The time that a connection has for its hello.
@@ -48,8 +51,11 @@ pub struct Listener {
     address: Address,
     /// The Unix socket's file.
     made: Option<Metadata>,
+    /// Ends before the socket.
+    on_fork: Option<CloseOnFork>,
     /// The listening socket, as one that can be shut down.
-    socket: UnixStream,
+    socket: Option<UnixStream>,
+    watch: ForkWatch,
     is_stopped: Arc<Mutex<bool>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,6 +63,15 @@ pub struct Listener {
 enum Socket {
     Unix(UnixListener),
     Tcp(TcpListener),
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        match self {
+            Self::Unix(listener) => listener.as_raw_fd(),
+            Self::Tcp(listener) => listener.as_raw_fd(),
+        }
+    }
 }
 
 impl Socket {
@@ -104,13 +119,18 @@ impl Listener {
         };
         let is_stopped = Arc::new(Mutex::new(false));
         let (stop, of_thread) = (UnixStream::from(socket.try_clone()?), is_stopped.clone());
-        let thread = Builder::new()
-            .name("cenote-listener".to_owned())
-            .spawn(move || accept_all(&socket, &hub, &of_thread))?;
+        let watch = watch_fork().map_err(|error| ConnectError::Io(io::Error::other(error)))?;
+        let (on_fork, of_socket) = (close_on_fork(&stop)?, close_on_fork(&socket)?);
+        let thread = Builder::new().name("cenote-listener".to_owned()).spawn(move || {
+            let _on_fork = of_socket;
+            accept_all(&socket, &hub, &of_thread);
+        })?;
         Ok(Self {
             address,
             made,
-            socket: stop,
+            on_fork: Some(on_fork),
+            socket: Some(stop),
+            watch,
             is_stopped,
             thread: Some(thread),
         })
@@ -124,9 +144,17 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        if forked(self.watch) {
+            // The socket is closed in this child, and its parent's thread is not here.
+            std::mem::forget((self.on_fork.take(), self.socket.take(), self.thread.take()));
+            return;
+        }
         *self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         // Has `accept` return, on a listening socket of either kind.
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        let _ = self
+            .socket
+            .as_ref()
+            .map(|socket| socket.shutdown(std::net::Shutdown::Both));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -206,9 +234,12 @@ fn accept_all(socket: &Socket, hub: &Hub, is_stopped: &Mutex<bool>) {
 
 /// Serves a connection until its end.
 fn serve(mut stream: Stream, from: &str, hub: &Hub) -> Result<(), LinkError> {
+    let on_fork = close_on_fork(&stream).map_err(io::Error::other)?;
     stream.hurry()?;
     stream.set_write_timeout(Some(UNREAD))?;
-    let mut frames = Frames::new(stream.try_clone()?, GREETING_MAX);
+    let copy = stream.try_clone()?;
+    let of_copy = close_on_fork(&copy).map_err(io::Error::other)?;
+    let mut frames = Frames::new(copy, GREETING_MAX);
     let Some(body) = frames.next(Some(Instant::now() + HELLO))? else {
         return Ok(());
     };
@@ -224,8 +255,10 @@ fn serve(mut stream: Stream, from: &str, hub: &Hub) -> Result<(), LinkError> {
     };
     frames.admit_all();
     let cut = stream.try_clone()?;
+    let of_cut = close_on_fork(&cut).map_err(io::Error::other)?;
     let is_cut_here = Arc::new(Mutex::new(false));
     let writes = Writes {
+        _on_fork: on_fork,
         stream,
         session,
         lease: hub.lease(),
@@ -243,6 +276,8 @@ fn serve(mut stream: Stream, from: &str, hub: &Hub) -> Result<(), LinkError> {
     }
     // What is being written to it holds up the writer no longer.
     cut.cut();
+    drop((of_cut, cut));
+    drop(of_copy);
     Ok(())
 }
 
@@ -266,6 +301,8 @@ fn read_all(mut frames: Frames, session: Session, hub: &Hub) -> bool {
 
 /// The half of a connection that writes.
 struct Writes {
+    /// Ends before the stream.
+    _on_fork: CloseOnFork,
     stream: Stream,
     session: Session,
     lease: u64,

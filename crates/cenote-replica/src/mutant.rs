@@ -1,0 +1,74 @@
+//! Planted faults: changes of the protocols that the tests must find. Without the feature `mutants` there are none, and the checks for them cost nothing.
+
+macro_rules! mutants {
+    ($($variant:ident = $name:literal, $what:literal;)*) => {
+        /// A planted fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant { $(#[doc = $what] $variant,)* }
+
+        #[cfg(feature = "mutants")]
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$variant,)*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Mutant::$variant => $name,)* }
+            }
+
+            /// What it does.
+            pub const fn what(self) -> &'static str {
+                match self { $(Mutant::$variant => $what,)* }
+            }
+        }
+    };
+}
+
+mutants! {
+    HalfIsMajority = "half-is-majority", "a writer whose value half of the backups hold takes that for a majority";
+    MinorityKept = "minority-kept", "a winner leaves the backups that hold other values as they are";
+    LoserNotAwaiting = "loser-not-awaiting", "a loser does not wait until the winner's value shows";
+    AloneAsOthers = "alone-as-others", "without backups a change writes its log before the primary has decided";
+    DoubtForgotten = "doubt-forgotten", "a client forgets verbs that may still arrive, if another one interrupted it";
+    DecisionUnasked = "decision-unasked", "a change that was interrupted begins again without asking what the master decided";
+    CellNotWritten = "cell-not-written", "a change does not name its object in its in-flight cell";
+    SealTakenForChange = "seal-taken-for-change", "a change that lost against a seal takes that for another change";
+    TwinsIgnored = "twins-ignored", "a client that inserts does not look for another one that inserts the same key";
+    TwinsBothStay = "twins-both-stay", "of two clients that insert the same key neither gives up for the other's smaller slot";
+    ContentReadEarly = "content-read-early", "a client that splits a segment copies what was in it before it was sealed";
+    TakenBackUnfreed = "taken-back-unfreed", "a client takes back objects that are marked and not freed";
+    AdoptedShown = "adopted-shown", "a client that takes over a block retires objects that the index has";
+    DecisionNotTold = "decision-not-told", "the master does not write to the logs of changes what it has decided";
+    FingerprintBelieved = "fingerprint-believed", "a reader takes an object with the key's fingerprint for the key's";
+    SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";
+}
+
+#[cfg(feature = "mutants")]
+mod chosen {
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Plants a fault for this thread, or none.
+    pub fn choose(mutant: Option<Mutant>) {
+        CHOSEN.set(mutant);
+    }
+
+    /// Whether a fault is planted.
+    pub fn is(mutant: Mutant) -> bool {
+        CHOSEN.get() == Some(mutant)
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use chosen::{choose, is};
+
+/// Whether a fault is planted: none is.
+#[cfg(not(feature = "mutants"))]
+pub const fn is(_: Mutant) -> bool {
+    false
+}
