@@ -190,7 +190,7 @@ impl<M: Memory> Handle<M> {
     ///
     /// Cost: a store and a load; a swap instead of the store where processes of other hosts may sleep. An exchange and a system
     /// call if a thread sleeps.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tell(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         if !self.is_lazy {
             return self.tell_apart(word, value, event_count);
@@ -223,6 +223,20 @@ impl<M: Memory> Handle<M> {
         if slots.announced[slot % SLOTS].get() == turn.number() && !mutant::is(Mutant::PromisedNotAnnounced) {
             return self.tell_apart(own.turn(), turn.0, own.event_count());
         }
+        self.tell(own.turn(), turn.0, own.event_count());
+    }
+
+    /// Whether the end of a turn needs no barrier of this thread's.
+    #[inline(always)]
+    pub(super) fn tells_lazily(&self, slot: usize, turn: Turn) -> bool {
+        self.is_lazy && self.worker.slots().announced[slot % SLOTS].get() != turn.number()
+    }
+
+    /// [`Handle::tell_turn`] where that [is so](Handle::tells_lazily).
+    #[inline(always)]
+    pub(super) fn tell_lazily(&self, slot: usize, turn: Turn) {
+        self.worker.slots().turns[slot % SLOTS].set(turn.0);
+        let own = self.own(slot);
         self.tell(own.turn(), turn.0, own.event_count());
     }
 

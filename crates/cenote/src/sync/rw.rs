@@ -265,7 +265,7 @@ impl<M: Memory> ReadWriteLock<M> {
     ///
     /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).
-    #[inline]
+    #[inline(always)]
     pub fn read(&self) -> Result<ReadGuard<'_, M>> {
         match self.enter_at_once() {
             Some(slot) => Ok(ReadGuard::new(self, slot, None)),
@@ -466,6 +466,19 @@ impl<M: Memory> ReadWriteLock<M> {
     /// Gives up a shared hold, or the wait for one.
     #[inline(always)]
     pub(super) fn unlock_shared(&self, slot: usize) {
+        let handle = &self.handle;
+        let turn = handle.turn(slot);
+        if !handle.is_forked() && turn.state() == SlotState::Reading && handle.tells_lazily(slot, turn) {
+            handle.tell_lazily(slot, turn.to(SlotState::Rest));
+            handle.release(slot);
+        } else {
+            self.unlock_shared_slowly(slot);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlock_shared_slowly(&self, slot: usize) {
         let handle = &self.handle;
         if handle.is_forked() {
             return;
