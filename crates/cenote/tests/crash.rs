@@ -295,11 +295,9 @@ impl Files {
 
     /// Starts a victim that is killed at a point, if it gets there. Returns whether it was killed.
     fn victim<M: Mapped>(&self, role: &str, point: &str, passing: u64, log: &Path) -> Result<bool, String> {
-        let status = Command::new(std::env::current_exe().map_err(text)?)
-            .args([&self.pool, &self.journal])
-            .env("CENOTE_CRASH_ROLE", format!("{role} {}", M::NAME))
+        let status = self
+            .command::<M>(role, log)?
             .env("CENOTE_CRASH", format!("{point}:{passing}"))
-            .env("CENOTE_CRASH_LOG", log)
             .status()
             .map_err(text)?;
         match (status.success(), status.signal()) {
@@ -307,6 +305,24 @@ impl Files {
             (false, Some(9)) => Ok(true),
             _ => Err(format!("a victim for {point}:{passing} ended with {status}")),
         }
+    }
+
+    /// A process of that role that nobody kills.
+    fn bystander<M: Mapped>(&self, role: &str, log: &Path) -> Outcome {
+        let status = self.command::<M>(role, log)?.status().map_err(text)?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("a process for {role} that nobody kills ended with {status}")),
+        }
+    }
+
+    fn command<M: Mapped>(&self, role: &str, log: &Path) -> Result<Command, String> {
+        let mut command = Command::new(std::env::current_exe().map_err(text)?);
+        command
+            .args([&self.pool, &self.journal])
+            .env("CENOTE_CRASH_ROLE", format!("{role} {}", M::NAME))
+            .env("CENOTE_CRASH_LOG", log);
+        Ok(command)
     }
 
     fn remove(self) {

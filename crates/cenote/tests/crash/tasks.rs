@@ -78,7 +78,7 @@ pub fn kill_and_finish<M: Mapped>(
     }
     let killed = case.victim("tasks", point, passing, log)?;
     // A new worker, before anybody has recovered the dead one; then the survivor.
-    case.victim("tasks", "none", 1, log)?;
+    case.files.bystander::<M>("tasks", log)?;
     while let Next::Task(task) = tasks.take(0).map_err(text)? {
         tasks.commit(task, &result_of(&tasks, task)?).map_err(text)?;
     }
