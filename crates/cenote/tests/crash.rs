@@ -312,7 +312,9 @@ impl Files {
         let status = self.command::<M>(role, log)?.status().map_err(text)?;
         match status.success() {
             true => Ok(()),
-            false => Err(format!("a process for {role} that nobody kills ended with {status}")),
+            false => Err(format!(
+                "a process for {role} that nobody kills ended with {status}"
+            )),
         }
     }
 

@@ -268,7 +268,7 @@ impl<M: Memory> ReadWriteLock<M> {
     #[inline(always)]
     pub fn read(&self) -> Result<ReadGuard<'_, M>> {
         match self.enter_at_once() {
-            Some(slot) => Ok(ReadGuard::new(self, slot, None)),
+            Some(slot) => Ok(ReadGuard::clean(self, slot)),
             None => self.read_slowly(),
         }
     }
@@ -278,11 +278,10 @@ impl<M: Memory> ReadWriteLock<M> {
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn read_at_once(&self) -> Option<ReadGuard<'_, M>> {
         let slot = self.enter_at_once()?;
-        Some(ReadGuard::new(self, slot, None))
+        Some(ReadGuard::clean(self, slot))
     }
 
-    /// The slot of a shared hold that was taken without waiting. A guard is made of it where it is used: one that is moved from one enum to another costs
-    /// more than the lock.
+    /// The slot of a shared hold that was taken without waiting.
     #[inline(always)]
     fn enter_at_once(&self) -> Option<usize> {
         let handle = &self.handle;
@@ -291,7 +290,7 @@ impl<M: Memory> ReadWriteLock<M> {
         if self.announce(slot) == Some(handle.free) {
             return Some(slot);
         }
-        self.unlock_shared(slot);
+        self.unlock_shared_slowly(slot);
         None
     }
 
