@@ -1,9 +1,12 @@
 //! Peers that are slow, say nothing, say too much, or say what nobody says.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -456,4 +459,26 @@ fn a_node_that_reads_nothing_has_the_service_keep_little() {
     assert_eq!(service.status().unwrap().locks[0].transfers, TIMES);
     let grown = resident_mib().saturating_sub(before);
     assert!(grown < TIMES / 2, "{grown} MiB more are kept for one node");
+}
+
+#[test]
+fn a_socket_is_never_open_to_other_users() {
+    let here = here();
+    let is_over = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut seen = BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let found = here.path.symlink_metadata();
+                seen.extend(found.map(|found| found.permissions().mode() & 0o777).ok());
+            }
+            seen
+        });
+        for _ in 0..300 {
+            drop(service(&here.address));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        watcher.join().unwrap()
+    });
+    assert_eq!(seen, BTreeSet::from([0o600]));
 }

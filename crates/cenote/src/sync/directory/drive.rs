@@ -280,16 +280,12 @@ impl Cohort {
             if identity == worker.identity() || !is_gone(worker, identity)? {
                 continue;
             }
-            let drove = {
-                let mut local = self.local();
-                let drove = local.driver == identity;
-                local.lose(identity);
-                drove
-            };
-            if drove {
-                // It may have died with the entry's lock. To other processes it lives, on incoherent memory, so none of them takes it.
+            if self.local().driver == identity {
+                // It may have died with the entry's lock. To other processes it lives, on incoherent memory, so none of them takes it. Before the cohort forgets
+                // it: if this thread dies alone as well, the next one finds it still.
                 drop(lock::acquire(worker, self.layout.lock())?);
             }
+            self.local().lose(identity);
         }
         Ok(())
     }

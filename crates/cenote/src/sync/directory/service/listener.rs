@@ -16,7 +16,7 @@
 //!
 //! Who may connect may take and hold every lock of the service: put a Unix socket into a folder that only trusted users may enter, and listen by TCP on a network that is trusted.
 
-use std::fs::{Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,6 +26,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Socket as Socket2, Type};
 
 use super::address::Address;
 use super::connect::{close_on_fork, reach_unix};
@@ -172,16 +174,24 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 
 /// Makes a Unix socket that this user alone may connect to.
 fn bind(path: &Path) -> Result<UnixListener, String> {
-    let listener = match UnixListener::bind(path) {
+    let listener = match listen(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             remove_left(path)?;
-            UnixListener::bind(path)
+            listen(path)
         }
         bound => bound,
     };
-    let listener = listener.map_err(|error| error.to_string())?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| error.to_string())?;
-    Ok(listener)
+    listener.map_err(|error| error.to_string())
+}
+
+/// The same, where there is no file yet. The file has its mode from the beginning: the kernel takes the socket's own.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let socket = File::from(OwnedFd::from(Socket2::new(Domain::UNIX, Type::STREAM, None)?));
+    socket.set_permissions(Permissions::from_mode(0o600))?;
+    let socket = Socket2::from(OwnedFd::from(socket));
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(CONNECTIONS_MAX as i32)?;
+    Ok(OwnedFd::from(socket).into())
 }
 
 /// Removes the socket of a service that is gone; fails if that is not what has the path.
