@@ -40,6 +40,7 @@ mutants! {
     AdoptedShown = "adopted-shown", "a client that takes over a block retires objects that the index has";
     DecisionNotTold = "decision-not-told", "the master does not write to the logs of changes what it has decided";
     FingerprintBelieved = "fingerprint-believed", "a reader takes an object with the key's fingerprint for the key's";
+    CachedForEver = "cached-for-ever", "a client reads an object that it has seen in any era along with the key's slots, and believes it";
     SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";
 }
 

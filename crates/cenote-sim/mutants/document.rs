@@ -70,7 +70,7 @@ fn rendered(reports: &[Report], text: &str) -> Vec<String> {
             return before.map_or_else(|| format!("{beginning} not measured | |"), str::to_owned);
         };
         let checker = match &report.outcome {
-            Outcome::Caught(Caught { checker, .. }) => checker,
+            Outcome::Caught(Caught { checker, .. }) => checker.as_str(),
             Outcome::Survived | Outcome::CleanFails(_) => "none",
         };
         format!("{beginning} {checker} | {} |", report.seeds)

@@ -4,6 +4,7 @@
 //! begin with 1; after [`SEEDS_MAX`] a mutant has survived.
 
 mod document;
+mod slices;
 mod sweep;
 mod table;
 mod trial;
@@ -15,8 +16,9 @@ use cenote::mutant::Mutant;
 use cenote_sim::subjects::Subject;
 use serde_json::json;
 
+use slices::Clean;
 use sweep::Sweep;
-use trial::{Caught, Clean, Outcome, Report, SEEDS_MAX};
+use trial::{Caught, Outcome, Report, SEEDS_MAX};
 
 /// What the command line asked for.
 #[derive(Default)]
@@ -29,7 +31,13 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [argument, of_slice @ ..] = arguments.as_slice()
+        && argument == slices::ARGUMENT
+    {
+        return run_slice(of_slice);
+    }
+    match parse(arguments.into_iter()) {
         Ok(options) => match &options.sweep {
             Some(sweep) => run_sweep(sweep),
             None => run(&options),
@@ -105,9 +113,19 @@ fn run_sweep(sweep: &Sweep) -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> ExitCode {
+fn run_slice(arguments: &[String]) -> ExitCode {
     // A panic of the code under test is a result, reported with the others.
     std::panic::set_hook(Box::new(|_| {}));
+    match slices::serve(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("mutants: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> ExitCode {
     let start = Instant::now();
     let mutants: Vec<Mutant> = Mutant::ALL
         .iter()
@@ -117,14 +135,18 @@ fn run(options: &Options) -> ExitCode {
         .filter(|&mutant| options.only.is_some() || table::directed(mutant).is_none())
         .collect();
     let mut clean = Clean::new(!options.quick);
-    let reports: Vec<Report> = mutants
-        .iter()
-        .map(|&mutant| {
-            let report = trial::run(mutant, &mut clean);
-            tell(&report, options.json);
-            report
-        })
-        .collect();
+    let reports = mutants.iter().map(|&mutant| {
+        let report = slices::run(mutant, &mut clean)?;
+        tell(&report, options.json);
+        Ok(report)
+    });
+    let reports = match reports.collect::<Result<Vec<Report>, String>>() {
+        Ok(reports) => reports,
+        Err(message) => {
+            eprintln!("mutants: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
     let caught = reports.iter().filter(|report| report.is_caught()).count();
     let mut passed = summarise(options, caught, reports.len(), start);
     let told = match () {
@@ -148,7 +170,7 @@ fn tell(report: &Report, json: bool) {
     let seconds = report.time.as_secs_f64();
     if json {
         let (outcome, checker, finding) = match &report.outcome {
-            Outcome::Caught(Caught { checker, finding }) => ("caught", *checker, finding.as_str()),
+            Outcome::Caught(Caught { checker, finding }) => ("caught", checker.as_str(), finding.as_str()),
             Outcome::Survived => ("survived", "", ""),
             Outcome::CleanFails(finding) => ("clean fails", "", finding.as_str()),
         };

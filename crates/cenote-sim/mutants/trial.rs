@@ -1,11 +1,12 @@
-//! One mutant, from seed to seed until it is seen.
+//! Seeds of one mutant, until one shows it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cenote::mutant::{Mutant, choose};
 use cenote_sim::campaign::{Plan, Result as Ended, Run};
 use cenote_sim::exec::Crash;
 use cenote_sim::sweep::take_moments;
+use serde::{Deserialize, Serialize};
 
 use super::table;
 
@@ -28,6 +29,7 @@ impl Report {
     }
 }
 
+#[derive(Serialize, Deserialize)]
 pub enum Outcome {
     Caught(Caught),
     Survived,
@@ -36,49 +38,52 @@ pub enum Outcome {
 }
 
 /// What showed a mutant.
+#[derive(Serialize, Deserialize)]
 pub struct Caught {
-    pub checker: &'static str,
+    pub checker: String,
     pub finding: String,
 }
 
-/// The library without a mutant, on the same plans and seeds.
-pub struct Clean {
+/// Some of a mutant's seeds, and which of them the library without a mutant must pass.
+#[derive(Clone, Copy)]
+pub struct Slice {
+    /// The first seed.
+    pub first: u64,
+    /// How many.
+    pub seeds: u64,
+    /// Up to this seed the library has passed the plan.
+    pub passed: u64,
     /// Whether it must pass all seeds up to the one that shows the mutant, or only that one.
-    all: bool,
-    /// The seeds that each plan has passed: all up to this one.
-    passed: Vec<(Plan, u64)>,
+    pub all: bool,
 }
 
-impl Clean {
-    pub fn new(all: bool) -> Self {
-        Self {
-            all,
-            passed: Vec::new(),
+impl Slice {
+    /// Runs the seeds until one shows the mutant; the last that was run, and what came of it.
+    pub fn run(self, mutant: Mutant) -> (u64, Outcome) {
+        let plan = table::trial(mutant).plan;
+        choose(Some(mutant));
+        let last = self.first + self.seeds - 1;
+        let shown = (self.first..=last).find_map(|seed| show(&plan, seed));
+        choose(None);
+        let (seed, failed, clean) = match shown {
+            None if self.all => (last, None, self.check(&plan, last)),
+            None => (last, None, Ok(())),
+            Some((seed, dying, failed)) => {
+                let dies = dying.map_or(Ok(()), |dying| passes(seed, plan.run_dying(seed, dying)));
+                (seed, Some(failed), dies.and_then(|()| self.check(&plan, seed)))
+            }
+        };
+        match (clean, failed) {
+            (Err((seed, finding)), _) => (seed, Outcome::CleanFails(finding)),
+            (Ok(()), None) => (seed, Outcome::Survived),
+            (Ok(()), Some(failed)) => (seed, Outcome::Caught(seen(failed))),
         }
     }
 
-    /// Runs what is missing up to a seed, and that with the deaths that show the mutant; the seed that fails, and what was found.
-    fn check(&mut self, plan: &Plan, seed: u64, dying: Option<&[Crash]>) -> Result<(), (u64, String)> {
-        choose(None);
-        if let Some(dying) = dying {
-            passes(seed, plan.run_dying(seed, dying.to_vec()))?;
-        }
-        if !self.all {
-            return passes(seed, plan.run(seed));
-        }
-        let known = match self.passed.iter().position(|(known, _)| known == plan) {
-            Some(known) => known,
-            None => {
-                self.passed.push((plan.clone(), 0));
-                self.passed.len() - 1
-            }
-        };
-        while self.passed[known].1 < seed {
-            let next = self.passed[known].1 + 1;
-            passes(next, plan.run(next))?;
-            self.passed[known].1 += 1;
-        }
-        Ok(())
+    /// Runs the library as it is up to a seed; the seed that fails, and what was found.
+    fn check(self, plan: &Plan, seed: u64) -> Result<(), (u64, String)> {
+        let first = if self.all { self.passed + 1 } else { seed };
+        (first..=seed).try_for_each(|seed| passes(seed, plan.run(seed)))
     }
 }
 
@@ -108,28 +113,6 @@ fn show(plan: &Plan, seed: u64) -> Option<Shown> {
     (result != Ended::Passed).then_some((seed, Some(dying), result))
 }
 
-/// Runs a mutant's plan until it is seen.
-pub fn run(mutant: Mutant, clean: &mut Clean) -> Report {
-    let start = Instant::now();
-    let plan = table::trial(mutant).plan;
-    choose(Some(mutant));
-    let shown = (1..=SEEDS_MAX).find_map(|seed| show(&plan, seed));
-    let (seeds, outcome) = match shown {
-        None => (SEEDS_MAX, Outcome::Survived),
-        Some((seed, dying, failed)) => match clean.check(&plan, seed, dying.as_deref()) {
-            Ok(()) => (seed, Outcome::Caught(seen(failed))),
-            Err((seed, finding)) => (seed, Outcome::CleanFails(finding)),
-        },
-    };
-    Report {
-        mutant,
-        plan,
-        outcome,
-        seeds,
-        time: start.elapsed(),
-    }
-}
-
 fn seen(failed: Ended) -> Caught {
     let (checker, finding) = match failed {
         Ended::Wrong(checker, finding) => (checker, finding),
@@ -137,5 +120,8 @@ fn seen(failed: Ended) -> Caught {
         Ended::Crashed(finding) => ("panic", finding),
         Ended::Passed => ("none", String::new()),
     };
-    Caught { checker, finding }
+    Caught {
+        checker: checker.to_owned(),
+        finding,
+    }
 }

@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::get::Found;
+use super::get::{Ahead, Found};
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
 use crate::index::layout::Hash;
@@ -46,6 +46,8 @@ pub(super) struct Pending<'a> {
     pub bytes: Rc<[u8]>,
     /// Its in-flight cell.
     pub cell: Address,
+    /// The era that it began in.
+    pub era: u64,
     /// The round that it is in.
     pub round: RefCell<Option<Round>>,
 }
@@ -104,7 +106,7 @@ impl Pending<'_> {
 impl<N: Verbs + Control> Client<N> {
     /// Binds a key to a value, whatever it was bound to.
     ///
-    /// Cost: four round trips; one more if the key was bound. Up to two more if others change it at the same time.
+    /// Cost: four round trips; one more if the key was bound, and the client has not used it in the same era. Up to two more if others change it at the same time.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.change(Kind::Put, key, value).await.map(drop)
     }
@@ -142,7 +144,7 @@ impl<N: Verbs + Control> Client<N> {
         let cell = self.cell().await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
-            .change_in(kind, (key, value), at, self.session.cells.plus(8 * cell))
+            .change_in(kind, (key, value), at, (self.session.cells.plus(8 * cell), era))
             .await;
         self.heap.borrow_mut().unpin(era);
         self.cells.borrow_mut().push(cell);
@@ -166,7 +168,7 @@ impl<N: Verbs + Control> Client<N> {
         kind: Kind,
         (key, value): (&[u8], &[u8]),
         at: Address,
-        cell: Address,
+        (cell, era): (Address, u64),
     ) -> Result<Changed, Error> {
         let identity = self.identity()?;
         let record = Record {
@@ -188,6 +190,7 @@ impl<N: Verbs + Control> Client<N> {
             at,
             bytes,
             cell,
+            era,
             round: RefCell::default(),
         };
         let attempt = self
@@ -205,6 +208,11 @@ impl<N: Verbs + Control> Client<N> {
                 .into())
             })
             .await?;
+        if matches!(attempt, Attempt::Shown) {
+            self.cache
+                .borrow_mut()
+                .wrote(&pending.hash, pending.new_slot(), era);
+        }
         if !matches!(attempt, Attempt::Shown) || kind == Kind::Remove {
             // In no slot; but others may have seen its address at a backup.
             self.retire(pending.at, pending.identity);
@@ -262,8 +270,11 @@ impl<N: Verbs + Control> Client<N> {
                 &Rc::from(pending.object_slot().0.to_le_bytes()),
             )?);
         }
+        let written = along.len();
+        let ahead = self.ahead(view, &pending.hash, pending.era);
+        along.extend(ahead.iter().map(|(_, request)| request.clone()));
         let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
-        all_written(&along, &completions)?;
+        all_written(&along[..written], &completions)?;
         self.heap.borrow_mut().written(pending.at);
         if completions.len() != along.len() {
             return Err(Interrupted {
@@ -271,7 +282,14 @@ impl<N: Verbs + Control> Client<N> {
             }
             .into());
         }
-        let found = self.find(view, &candidates, &pending.hash, pending.key).await?;
+        let ahead = Ahead::of(ahead, completions);
+        let found = self
+            .find(view, &candidates, &pending.hash, pending.key, ahead)
+            .await?;
+        if let Some(found) = &found {
+            let slot = found.seen.slot;
+            self.cache.borrow_mut().saw(&pending.hash, slot, pending.era);
+        }
         match (pending.kind, &found) {
             (Kind::Insert, Some(found)) => {
                 if found.is_untold() {

@@ -1,5 +1,6 @@
 //! Reading a key.
 
+use super::cache::Place;
 use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
@@ -25,7 +26,35 @@ pub(super) struct Found {
     pub value: Vec<u8>,
 }
 
+/// An object that was read before it was known whether it is the key's.
+pub(super) struct Ahead {
+    place: Place,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    /// What the last completion says, whose request was made for the place.
+    pub fn of(asked: Option<(Place, Request)>, completions: Vec<Completion>) -> Option<Self> {
+        let (place, _) = asked?;
+        match completions.into_iter().next_back()? {
+            Completion::Read(bytes) if bytes.len() == place.len as usize => Some(Self { place, bytes }),
+            _ => None,
+        }
+    }
+}
+
 impl Found {
+    fn of(seen: Seen, at: Address, record: &Record<'_>, bytes: &[u8]) -> Self {
+        Self {
+            seen,
+            at,
+            identity: record.identity,
+            kind: record.kind,
+            outcome: Outcome::decode(bytes, record.identity),
+            value: record.value.to_vec(),
+        }
+    }
+
     /// Whether the index shows an object whose log does not say so. Only one that was bound to a vacant slot is in such a state, and only
     /// until its client has written the log.
     pub fn is_untold(&self) -> bool {
@@ -36,27 +65,39 @@ impl Found {
 impl<N: Verbs + Control> Client<N> {
     /// The value of a key; `None` if it is bound to none.
     ///
-    /// Cost: two round trips. More for the first key of a segment, if the segment is being split, or while the key is being inserted.
+    /// Cost: two round trips; one if the key was used in the same era and has not changed since. More for the first key of a segment, if the segment is being split,
+    /// or while the key is being inserted.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let found = self
-            .under_views(async |view| self.get_once(view, key).await)
+            .under_views(async |view| self.get_once(view, key, era).await)
             .await;
         self.heap.borrow_mut().unpin(era);
         found
     }
 
-    async fn get_once(&self, view: &View, key: &[u8]) -> Step<Option<Vec<u8>>> {
+    async fn get_once(&self, view: &View, key: &[u8], era: u64) -> Step<Option<Vec<u8>>> {
         let hash = Hash::of(key);
-        let (candidates, _) = self.look(view, &hash, &[]).await?;
-        let Some(found) = self.find(view, &candidates, &hash, key).await? else {
+        let ahead = self.ahead(view, &hash, era);
+        let along: Vec<Request> = ahead.iter().map(|(_, request)| request.clone()).collect();
+        let (candidates, completions) = self.look(view, &hash, &along).await?;
+        let ahead = Ahead::of(ahead, completions);
+        let Some(found) = self.find(view, &candidates, &hash, key, ahead).await? else {
             return Ok(None);
         };
+        self.cache.borrow_mut().saw(&hash, found.seen.slot, era);
         if found.is_untold() {
             // Else, if the primary dies now, another insert of this key might be chosen.
             self.tell(view, &found).await?;
         }
         Ok(Some(found.value))
+    }
+
+    /// The request that reads an object of a key along with its slots, if the client knows one.
+    pub(super) fn ahead(&self, view: &View, hash: &Hash, era: u64) -> Option<(Place, Request)> {
+        let place = self.cache.borrow().place(hash, era)?;
+        // Whatever keeps it from being read, the operation meets it when it has to.
+        Some((place, read(view, place.at, place.len).ok()?))
     }
 
     /// Reads the candidates of a key at the primary, in its present segment, and sends some requests along with the first look.
@@ -125,19 +166,30 @@ impl<N: Verbs + Control> Client<N> {
         Ok(())
     }
 
-    /// The object among the candidates that has the key.
+    /// The object among the candidates that has the key, of which one may have been read ahead.
     ///
-    /// Cost: nothing if no fingerprint is the key's; else one round trip, and another if an object is longer than a slot can say.
+    /// Cost: nothing if no fingerprint is the key's, or the key's object was read ahead; else one round trip, and another if an object is longer than a slot can
+    /// say.
     pub(super) async fn find(
         &self,
         view: &View,
         candidates: &Candidates,
         hash: &Hash,
         key: &[u8],
+        ahead: Option<Ahead>,
     ) -> Step<Option<Found>> {
         let alike: Vec<(Seen, Address, Option<u32>)> = candidates.alike(hash.fingerprint).collect();
         if alike.is_empty() {
             return Ok(None);
+        }
+        if let Some(Ahead { place, bytes }) = ahead
+            && let Some((seen, ..)) = alike
+                .iter()
+                .find(|(_, at, len)| *at == place.at && *len == Some(place.len))
+            && let Some(record) = Record::decode(&bytes)
+            && record.key == key
+        {
+            return Ok(Some(Found::of(*seen, place.at, &record, &bytes)));
         }
         let mut batch = Vec::with_capacity(alike.len());
         for (_, at, len) in &alike {
@@ -160,14 +212,7 @@ impl<N: Verbs + Control> Client<N> {
             };
             let record = Record::decode(bytes).ok_or(damaged)?;
             if record.key == key || mutant::is(Mutant::FingerprintBelieved) {
-                return Ok(Some(Found {
-                    seen: *seen,
-                    at: *at,
-                    identity: record.identity,
-                    kind: record.kind,
-                    outcome: Outcome::decode(bytes, record.identity),
-                    value: record.value.to_vec(),
-                }));
+                return Ok(Some(Found::of(*seen, *at, &record, bytes)));
             }
         }
         Ok(None)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | here | a client, what it is given, and what can go wrong |
 //! | [`known`] | the segments that a client knows |
+//! | [`cache`] | the objects that it knows |
 //! | [`get`] | reading a key |
 //! | [`change`] | binding and unbinding a key |
 //! | [`twins`] | two clients that insert one key |
@@ -14,6 +15,7 @@
 //! | [`adopt`] | blocks of clients that have gone |
 
 mod adopt;
+mod cache;
 mod change;
 mod doubt;
 mod get;
@@ -32,6 +34,7 @@ use crate::object::Identity;
 use crate::slot::snapshot::Interrupted;
 use crate::verbs::{Address, Completion, Request, Verb, Verbs};
 use crate::view::{Control, Region, SessionEnded, View};
+use cache::Cache;
 use doubt::Doubting;
 use known::Known;
 
@@ -142,6 +145,7 @@ pub struct Client<N> {
     cells: RefCell<Vec<u32>>,
     heap: RefCell<Heap>,
     known: RefCell<Known>,
+    cache: RefCell<Cache>,
 }
 
 impl<N: Verbs + Control> Client<N> {
@@ -155,6 +159,7 @@ impl<N: Verbs + Control> Client<N> {
             cells: RefCell::new((0..session.count).rev().collect()),
             heap: RefCell::default(),
             known: RefCell::default(),
+            cache: RefCell::default(),
         }
     }
 

@@ -4,6 +4,8 @@
 #[cfg(feature = "mutants")]
 mod mutants;
 mod network;
+mod reuse;
+mod round_trips;
 mod run;
 
 use run::{Fault, Plan, run};

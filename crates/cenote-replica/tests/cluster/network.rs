@@ -80,8 +80,12 @@ pub struct World {
     nodes: BTreeMap<NodeId, Node>,
     /// Pairs that do not reach each other.
     cut: BTreeSet<(u32, NodeId)>,
+    /// A client whose verbs reach memory below an address late.
+    pub late: Option<(u32, Address)>,
     pub view: Rc<View>,
     pub eras: Eras,
+    /// The era that each client knows, if it is not the first.
+    pub heard: BTreeMap<u32, u64>,
     /// Regions about which somebody has complained.
     pub complaints: BTreeSet<u16>,
     ended: BTreeSet<u32>,
@@ -133,8 +137,10 @@ impl World {
             waiting: BTreeMap::new(),
             nodes,
             cut: BTreeSet::new(),
+            late: None,
             view: Rc::new(view),
             eras: Eras { now: 1, least: 1 },
+            heard: BTreeMap::new(),
             complaints: BTreeSet::new(),
             ended: BTreeSet::new(),
             views_waker: Vec::new(),
@@ -268,11 +274,16 @@ impl World {
             let parts = bytes.div_ceil(LINE).max(1);
             post.borrow_mut().left[place] = parts;
             let is_cut = self.cut.contains(&(client, request.node));
+            let is_late = self
+                .late
+                .is_some_and(|(whose, below)| whose == client && request.at < below);
             for part in 0..parts {
                 // What is cut off arrives much later, or never.
                 let time = match is_cut {
                     true if self.random.random_range(0..2) == 0 => continue,
                     true => self.now + self.random.random_range(0..20 * DEADLINE),
+                    // The answer needs some time as well.
+                    false if is_late => self.now + DEADLINE / 2,
                     false => self.now + self.delay(),
                 };
                 let (offset, len) = (part * LINE, LINE.min(bytes - part * LINE));
@@ -397,6 +408,13 @@ impl Port {
     }
 }
 
+impl Port {
+    /// Waits until verbs that are not late have arrived.
+    pub async fn settle(&self) {
+        self.pause(6).await;
+    }
+}
+
 impl Verbs for Port {
     async fn post(&self, batch: Vec<Request>) -> Vec<Completion> {
         let post = self.world.borrow_mut().send(self.client, batch);
@@ -427,7 +445,9 @@ impl Control for Port {
     }
 
     fn eras(&self) -> Eras {
-        self.world.borrow().eras
+        let world = self.world.borrow();
+        let now = world.heard.get(&self.client).copied().unwrap_or(1);
+        Eras { now, ..world.eras }
     }
 
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {

@@ -157,8 +157,10 @@ fn view(plan: &Plan) -> View {
     }
 }
 
-/// Where the first segment is, and the cells of a client.
+/// Where the first segment is, before the cells of clients.
 const ROOT: u32 = 2 * BLOCK;
+/// Where blocks begin in each region.
+pub const OBJECTS: u32 = 4 * BLOCK;
 
 fn session(client: u32) -> Session {
     Session {
@@ -369,7 +371,7 @@ enum Blow {
 
 /// One run. Returns how many blocks of dead clients others have taken over; the error says what is wrong.
 pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
-    let world = World::new(seed, view(plan), REGION, BLOCK, 4 * BLOCK);
+    let world = World::new(seed, view(plan), REGION, BLOCK, OBJECTS);
     format(&world, plan);
     let journal = Rc::new(RefCell::new(Journal::default()));
     let mut tasks = Vec::new();
@@ -532,22 +534,58 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
     Ok(adopted)
 }
 
-/// As if all clients had sent a heartbeat.
+/// As if clients had sent heartbeats. They hear of a new era at different times, and before all have, there is no later one.
 fn advance_era(world: &Shared, clients: &[Rc<Client<Port>>], tasks: &[Task], fault: Option<Fault>) {
-    let living = clients
+    let living: Vec<&Rc<Client<Port>>> = clients
         .iter()
         .zip(tasks)
-        .filter(|(_, task)| task.future.is_some());
-    let least = living.map(|(client, _)| client.oldest()).min();
+        .filter(|(_, task)| task.future.is_some())
+        .map(|(client, _)| client)
+        .collect();
+    let least = living.iter().map(|client| client.oldest()).min();
     let mut world = world.borrow_mut();
     if fault == Some(Fault::NoEras) {
         world.eras = Eras { now: 1, least: 3 };
         return;
     }
-    let least = least.unwrap_or(world.eras.now).min(world.eras.now);
+    let now = world.eras.now;
+    let least = least.unwrap_or(now).min(now);
     world.eras.least = world.eras.least.max(least);
-    if world.eras.least == world.eras.now && world.random.random_range(0..50) == 0 {
+    let mut have_heard = true;
+    for client in living {
+        let number = client.session().number;
+        if world.random.random_range(0..20) == 0 {
+            world.heard.insert(number, now);
+        }
+        have_heard &= world.heard.get(&number) == Some(&now);
+    }
+    if have_heard && world.eras.least == now && world.random.random_range(0..5) == 0 {
         world.eras.now += 1;
+    }
+}
+
+/// An empty map, of which nobody dies.
+pub fn empty(plan: &Plan) -> Shared {
+    let world = World::new(1, view(plan), REGION, BLOCK, OBJECTS);
+    format(&world, plan);
+    world
+}
+
+/// A client of such a map.
+pub fn join(world: &Shared, plan: &Plan, number: u32) -> Rc<Client<Port>> {
+    let port = Port {
+        world: Rc::clone(world),
+        client: number,
+    };
+    Rc::new(Client::new(port, layout(plan), session(number)))
+}
+
+/// Runs what clients do until all of them are done.
+pub fn drive(world: &Shared, tasks: Vec<Pin<Box<dyn Future<Output = ()>>>>) {
+    let mut tasks: Vec<Task> = tasks.into_iter().map(Task::new).collect();
+    while tasks.iter().any(|task| task.future.is_some()) {
+        tasks.iter_mut().for_each(Task::poll);
+        world.borrow_mut().step();
     }
 }
 

@@ -1,0 +1,105 @@
+//! A mutant's seeds in slices, each in a process of its own: what the simulator's killed processes had is never freed, up to a megabyte a run.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use cenote::mutant::Mutant;
+use cenote_sim::campaign::Plan;
+
+use super::table;
+use super::trial::{Outcome, Report, SEEDS_MAX, Slice};
+
+/// Seeds of a process.
+const SLICE: u64 = 1_000;
+/// The argument that has a process run a slice.
+pub const ARGUMENT: &str = "--slice";
+
+/// How far the library without a mutant has passed each plan.
+pub struct Clean {
+    all: bool,
+    passed: Vec<(Plan, u64)>,
+}
+
+impl Clean {
+    /// It must pass all seeds up to the one that shows a mutant, or only that one.
+    pub fn new(all: bool) -> Self {
+        Self {
+            all,
+            passed: Vec::new(),
+        }
+    }
+
+    fn of(&mut self, plan: &Plan) -> &mut u64 {
+        let known = self.passed.iter().position(|(known, _)| known == plan);
+        let known = known.unwrap_or_else(|| {
+            self.passed.push((plan.clone(), 0));
+            self.passed.len() - 1
+        });
+        &mut self.passed[known].1
+    }
+}
+
+/// Runs a mutant's plan until a seed shows it.
+pub fn run(mutant: Mutant, clean: &mut Clean) -> Result<Report, String> {
+    let start = Instant::now();
+    let plan = table::trial(mutant).plan;
+    let (mut seeds, mut outcome) = (0, Outcome::Survived);
+    while seeds < SEEDS_MAX && matches!(outcome, Outcome::Survived) {
+        let slice = Slice {
+            first: seeds + 1,
+            seeds: SLICE,
+            passed: *clean.of(&plan),
+            all: clean.all,
+        };
+        (seeds, outcome) = apart(mutant, slice)?;
+        if clean.all && !matches!(outcome, Outcome::CleanFails(_)) {
+            let passed = clean.of(&plan);
+            *passed = seeds.max(*passed);
+        }
+    }
+    Ok(Report {
+        mutant,
+        plan,
+        outcome,
+        seeds,
+        time: start.elapsed(),
+    })
+}
+
+/// Runs a slice in another process.
+fn apart(mutant: Mutant, slice: Slice) -> Result<(u64, Outcome), String> {
+    let text = |error: &dyn std::fmt::Display| format!("a slice of {}: {error}", mutant.name());
+    let program = std::env::current_exe().map_err(|error| text(&error))?;
+    let output = Command::new(program)
+        .args([ARGUMENT, mutant.name()])
+        .args([slice.first, slice.seeds, slice.passed, slice.all.into()].map(|number| number.to_string()))
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| text(&error))?;
+    if !output.status.success() {
+        return Err(text(&output.status));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| text(&error))
+}
+
+/// What such a process does: runs the slice that its arguments tell of, and prints what came of it.
+pub fn serve(arguments: &[String]) -> Result<(), String> {
+    let [name, numbers @ ..] = arguments else {
+        return Err(format!("`{ARGUMENT}` needs a mutant"));
+    };
+    let mutant = Mutant::ALL.iter().find(|mutant| mutant.name() == name);
+    let mutant = *mutant.ok_or_else(|| format!("no mutant is called `{name}`"))?;
+    let numbers: Vec<u64> = numbers.iter().flat_map(|number| number.parse()).collect();
+    let &[first, seeds, passed, all] = numbers.as_slice() else {
+        return Err(format!("`{ARGUMENT}` needs four numbers"));
+    };
+    let slice = Slice {
+        first,
+        seeds,
+        passed,
+        all: all != 0,
+    };
+    let done = serde_json::to_string(&slice.run(mutant)).map_err(|error| error.to_string())?;
+    println!("{done}");
+    Ok(())
+}
