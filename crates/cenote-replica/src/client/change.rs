@@ -140,7 +140,7 @@ impl<N: Verbs + Control> Client<N> {
             block,
         };
         let bytes = bytes_of(key.len(), value.len()).ok_or(too_long)?;
-        let at = self.allocate(bytes, too_long).await?;
+        let at = self.allocate(kind, bytes, too_long).await?;
         let cell = self.cell().await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
@@ -239,14 +239,30 @@ impl<N: Verbs + Control> Client<N> {
                 (Stage::Going, Some(found)) => self.replace(view, pending, round.segment, found).await,
                 (Stage::Going, None) => self.bind(view, pending, round.segment, round.seen).await,
             };
+            if round.stage == Stage::Shown && attempt.is_ok() {
+                self.retire_replaced(&round);
+            }
             return self.keep_round(pending, round, attempt);
         }
         // The copies of the slot were made equal, with the change or without it.
-        let decided = self.is_decided(view, pending).await;
-        if decided.is_err() {
-            pending.round.replace(Some(round));
+        match self.is_decided(view, pending).await {
+            Ok(true) => {
+                self.retire_replaced(&round);
+                Ok(Attempt::Shown)
+            }
+            Ok(false) => Ok(Attempt::Again),
+            Err(trouble) => {
+                pending.round.replace(Some(round));
+                Err(trouble)
+            }
         }
-        Ok(if decided? { Attempt::Shown } else { Attempt::Again })
+    }
+
+    /// Retires what a change has replaced whose round was ended after an interruption. Nobody else does; if the master has, it does no harm twice.
+    fn retire_replaced(&self, round: &Round) {
+        if let Some(found) = &round.found {
+            self.retire(found.at, found.identity);
+        }
     }
 
     /// Whether the master has completed a change that was interrupted.
@@ -540,10 +556,14 @@ impl<N: Verbs + Control> Client<N> {
         }
     }
 
-    /// Memory for an object that nobody else has.
-    pub(super) async fn allocate(&self, bytes: u32, too_long: Error) -> Result<Address, Error> {
+    /// Memory for an object that nobody else has. A removal gets the last one of a size, too, and a larger one: else a full map could not be emptied.
+    pub(super) async fn allocate(&self, kind: Kind, bytes: u32, too_long: Error) -> Result<Address, Error> {
         loop {
-            if let Some(at) = self.heap.borrow_mut().take(bytes) {
+            let at = match kind {
+                Kind::Remove => self.heap.borrow_mut().take_any(bytes),
+                _ => self.heap.borrow_mut().take(bytes),
+            };
+            if let Some(at) = at {
                 return Ok(at);
             }
             let block = self.layout.block;

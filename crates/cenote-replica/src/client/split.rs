@@ -8,7 +8,7 @@ use super::{Client, Error, LOOKS, Step, all_written, bytes_read, read, writes};
 use crate::index::candidates::{Segment, image};
 use crate::index::layout::{DEPTH_MAX, Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, Record};
+use crate::object::{Identity, Kind, Record};
 use crate::slot::snapshot::{Verdict, await_end, swap_backups, swap_primary};
 use crate::slot::value::{Content, Slot};
 use crate::verbs::{Address, GRANULE, Verbs};
@@ -43,8 +43,8 @@ impl<N: Verbs + Control> Client<N> {
             value: bytes as usize,
             block: self.layout.block,
         };
-        let first = self.allocate(bytes, too_long).await?;
-        let second = match self.allocate(bytes, too_long).await {
+        let first = self.allocate(Kind::Put, bytes, too_long).await?;
+        let second = match self.allocate(Kind::Put, bytes, too_long).await {
             Ok(second) => second,
             Err(error) => {
                 self.heap.borrow_mut().give_back(first);

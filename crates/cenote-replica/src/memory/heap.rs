@@ -7,6 +7,9 @@ use crate::object::Identity;
 use crate::verbs::Address;
 use crate::view::Eras;
 
+/// Of objects up to this size, the last free one is kept for a removal.
+const KEPT_MAX: u32 = 1_024;
+
 /// An object that is no longer in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retired {
@@ -33,9 +36,19 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// A free object of at least so many bytes; `None` if a block is needed.
+    /// A free object of at least so many bytes; `None` if a block is needed. The last of a small size stays for a removal.
     pub fn take(&mut self, bytes: u32) -> Option<Address> {
-        let at = self.free.get_mut(&size_of(bytes))?.pop()?;
+        let size = size_of(bytes);
+        let kept = usize::from(size <= KEPT_MAX);
+        let free = self.free.get_mut(&size)?;
+        let at = if free.len() > kept { free.pop() } else { None }?;
+        self.unwritten.insert(at);
+        Some(at)
+    }
+
+    /// The same, of any size, also the last: for removals.
+    pub fn take_any(&mut self, bytes: u32) -> Option<Address> {
+        let at = (self.free.range_mut(size_of(bytes)..)).find_map(|(_, free)| free.pop())?;
         self.unwritten.insert(at);
         Some(at)
     }
@@ -142,10 +155,12 @@ mod tests {
     #[test]
     fn objects_are_given_once() {
         let mut heap = Heap::default();
-        assert_eq!(heap.take(100), None);
+        assert_eq!((heap.take(100), heap.take_any(1)), (None, None));
         let cut = heap.cut(Address::new(0, 0), 4_096, 100).unwrap();
         let mut taken: Vec<Address> = std::iter::from_fn(|| heap.take(70)).collect();
-        assert_eq!(taken.len(), cut.count as usize);
+        assert_eq!(taken.len() + 1, cut.count as usize, "the last is for a removal");
+        taken.extend(heap.take_any(64));
+        assert_eq!((taken.len(), heap.take_any(64)), (cut.count as usize, None));
         assert_eq!(taken[0], cut.object(0));
         taken.sort();
         taken.dedup();
@@ -157,7 +172,7 @@ mod tests {
         assert!(heap.is_free(taken[3]));
         // Not an object of any block.
         heap.give_back(Address::new(0, 3));
-        assert_eq!((heap.take(128), heap.take(128)), (Some(taken[3]), None));
+        assert_eq!((heap.take(128), heap.take_any(128)), (None, Some(taken[3])));
     }
 
     #[test]

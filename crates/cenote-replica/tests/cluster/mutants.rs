@@ -48,7 +48,12 @@ fn plan(mutant: Mutant) -> Plan {
         Mutant::SealTakenForChange | Mutant::ContentReadEarly => growing,
         Mutant::FingerprintBelieved | Mutant::SuccessorIgnored => growing,
         Mutant::DecisionUnasked | Mutant::DecisionNotTold | Mutant::AdoptedShown => crashing,
-        Mutant::DoubtForgotten | Mutant::TakenBackUnfreed => long,
+        Mutant::DoubtForgotten => Plan {
+            cuts: 6,
+            operations: 100,
+            ..long
+        },
+        Mutant::TakenBackUnfreed => long,
         Mutant::CachedForEver => unreachable!("found by a schedule of its own"),
     }
 }
