@@ -27,6 +27,8 @@ struct Options {
     only: Option<Mutant>,
     json: bool,
     table: bool,
+    /// The subject of all plans, if not their own.
+    subject: Option<Subject>,
     sweep: Option<Sweep>,
 }
 
@@ -65,6 +67,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
                     subject: None,
                 });
             }
+            "--subject" if options.sweep.is_none() => {
+                options.subject = Some(subject(&arguments.next().ok_or("`--subject` needs a value")?)?);
+            }
             "--missing" | "--site" | "--runs" | "--part" | "--subject" => {
                 let sweep = options
                     .sweep
@@ -74,11 +79,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
                 match argument.as_str() {
                     "--missing" => sweep.missing = true,
                     "--site" => sweep.only = Some(value()?),
-                    "--subject" => {
-                        let name = value()?;
-                        let found = Subject::named(&name);
-                        sweep.subject = Some(found.ok_or_else(|| format!("no subject is called `{name}`"))?);
-                    }
+                    "--subject" => sweep.subject = Some(subject(&value()?)?),
                     "--runs" => sweep.runs = value()?.parse().map_err(|_| "`--runs` needs a number")?,
                     _ => sweep.part = part(&value()?).ok_or("`--part` needs two numbers, like 1/2")?,
                 }
@@ -91,7 +92,14 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             other => return Err(format!("no argument is called `{other}`")),
         }
     }
-    Ok(options)
+    match options.subject.is_some() && options.table {
+        true => Err("`--table` tells of mutants' own subjects".to_owned()),
+        false => Ok(options),
+    }
+}
+
+fn subject(name: &str) -> Result<Subject, String> {
+    Subject::named(name).ok_or_else(|| format!("no subject is called `{name}`"))
 }
 
 /// One of some parts, as in `2/3`.
@@ -136,7 +144,7 @@ fn run(options: &Options) -> ExitCode {
         .collect();
     let mut clean = Clean::new(!options.quick);
     let reports = mutants.iter().map(|&mutant| {
-        let report = slices::run(mutant, &mut clean)?;
+        let report = slices::run(mutant, options.subject, &mut clean)?;
         tell(&report, options.json);
         Ok(report)
     });

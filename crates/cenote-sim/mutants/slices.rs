@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use cenote::mutant::Mutant;
 use cenote_sim::campaign::Plan;
+use cenote_sim::subjects::Subject;
 
 use super::table;
 use super::trial::{Outcome, Report, SEEDS_MAX, Slice};
@@ -39,10 +40,10 @@ impl Clean {
     }
 }
 
-/// Runs a mutant's plan until a seed shows it.
-pub fn run(mutant: Mutant, clean: &mut Clean) -> Result<Report, String> {
+/// Runs a mutant's plan, perhaps with another subject, until a seed shows it.
+pub fn run(mutant: Mutant, subject: Option<Subject>, clean: &mut Clean) -> Result<Report, String> {
     let start = Instant::now();
-    let plan = table::trial(mutant).plan;
+    let plan = plan(mutant, subject);
     let (mut seeds, mut outcome) = (0, Outcome::Survived);
     while seeds < SEEDS_MAX && matches!(outcome, Outcome::Survived) {
         let slice = Slice {
@@ -51,7 +52,7 @@ pub fn run(mutant: Mutant, clean: &mut Clean) -> Result<Report, String> {
             passed: *clean.of(&plan),
             all: clean.all,
         };
-        (seeds, outcome) = apart(mutant, slice)?;
+        (seeds, outcome) = apart(mutant, &plan, slice)?;
         if clean.all && !matches!(outcome, Outcome::CleanFails(_)) {
             let passed = clean.of(&plan);
             *passed = seeds.max(*passed);
@@ -66,12 +67,21 @@ pub fn run(mutant: Mutant, clean: &mut Clean) -> Result<Report, String> {
     })
 }
 
+/// A mutant's plan, perhaps with another subject.
+fn plan(mutant: Mutant, subject: Option<Subject>) -> Plan {
+    let plan = table::trial(mutant).plan;
+    Plan {
+        subject: subject.unwrap_or(plan.subject),
+        ..plan
+    }
+}
+
 /// Runs a slice in another process.
-fn apart(mutant: Mutant, slice: Slice) -> Result<(u64, Outcome), String> {
+fn apart(mutant: Mutant, plan: &Plan, slice: Slice) -> Result<(u64, Outcome), String> {
     let text = |error: &dyn std::fmt::Display| format!("a slice of {}: {error}", mutant.name());
     let program = std::env::current_exe().map_err(|error| text(&error))?;
     let output = Command::new(program)
-        .args([ARGUMENT, mutant.name()])
+        .args([ARGUMENT, mutant.name(), plan.subject.name()])
         .args([slice.first, slice.seeds, slice.passed, slice.all.into()].map(|number| number.to_string()))
         .stderr(Stdio::inherit())
         .output()
@@ -84,8 +94,8 @@ fn apart(mutant: Mutant, slice: Slice) -> Result<(u64, Outcome), String> {
 
 /// What such a process does: runs the slice that its arguments tell of, and prints what came of it.
 pub fn serve(arguments: &[String]) -> Result<(), String> {
-    let [name, numbers @ ..] = arguments else {
-        return Err(format!("`{ARGUMENT}` needs a mutant"));
+    let [name, subject, numbers @ ..] = arguments else {
+        return Err(format!("`{ARGUMENT}` needs a mutant and a subject"));
     };
     let mutant = Mutant::ALL.iter().find(|mutant| mutant.name() == name);
     let mutant = *mutant.ok_or_else(|| format!("no mutant is called `{name}`"))?;
@@ -99,7 +109,8 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
         passed,
         all: all != 0,
     };
-    let done = serde_json::to_string(&slice.run(mutant)).map_err(|error| error.to_string())?;
+    let plan = plan(mutant, Subject::named(subject));
+    let done = serde_json::to_string(&slice.run(mutant, &plan)).map_err(|error| error.to_string())?;
     println!("{done}");
     Ok(())
 }

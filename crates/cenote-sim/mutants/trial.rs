@@ -8,8 +8,6 @@ use cenote_sim::exec::Crash;
 use cenote_sim::sweep::take_moments;
 use serde::{Deserialize, Serialize};
 
-use super::table;
-
 /// A mutant that passes so many seeds has survived.
 pub const SEEDS_MAX: u64 = 20_000;
 
@@ -59,18 +57,17 @@ pub struct Slice {
 
 impl Slice {
     /// Runs the seeds until one shows the mutant; the last that was run, and what came of it.
-    pub fn run(self, mutant: Mutant) -> (u64, Outcome) {
-        let plan = table::trial(mutant).plan;
+    pub fn run(self, mutant: Mutant, plan: &Plan) -> (u64, Outcome) {
         choose(Some(mutant));
         let last = self.first + self.seeds - 1;
-        let shown = (self.first..=last).find_map(|seed| show(&plan, seed));
+        let shown = (self.first..=last).find_map(|seed| show(plan, seed));
         choose(None);
         let (seed, failed, clean) = match shown {
-            None if self.all => (last, None, self.check(&plan, last)),
+            None if self.all => (last, None, self.check(plan, last)),
             None => (last, None, Ok(())),
             Some((seed, dying, failed)) => {
                 let dies = dying.map_or(Ok(()), |dying| passes(seed, plan.run_dying(seed, dying)));
-                (seed, Some(failed), dies.and_then(|()| self.check(&plan, seed)))
+                (seed, Some(failed), dies.and_then(|()| self.check(plan, seed)))
             }
         };
         match (clean, failed) {
