@@ -190,7 +190,7 @@ pub struct HostStat {
     /// Its agents' heartbeats so far.
     pub heartbeats: u64,
     /// How many times as long as usual monitors wait for a heartbeat.
-    pub timeout: u64,
+    pub timeout_factor: u64,
     /// When a monitor last began to fence it, in seconds since 1970; 0 for never.
     pub fenced_at: u64,
     /// Whether it has the server lease, where a server executes exchanges.
@@ -337,7 +337,7 @@ fn hosts<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<HostStat> {
             generation: state.generation,
             agent: state.agent.checked_sub(1),
             heartbeats: record.heartbeat().load(mem),
-            timeout: match state.agent {
+            timeout_factor: match state.agent {
                 place if (1..=geometry.parameters.processes).contains(&place) => {
                     ProcessRecord::new(geometry, place - 1).timeout().peek(mem)
                 }
