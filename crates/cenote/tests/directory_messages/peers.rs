@@ -235,7 +235,7 @@ fn a_peer_that_says_a_byte_now_and_then_does_not_hold_up_who_connects() {
     assert!(
         matches!(
             joined,
-            Some(ConnectError::Silent { .. } | ConnectError::Stranger { .. })
+            Some(ConnectError::Silent { .. } | ConnectError::NotALockService { .. })
         ),
         "{joined:?}"
     );
@@ -243,7 +243,7 @@ fn a_peer_that_says_a_byte_now_and_then_does_not_hold_up_who_connects() {
     assert!(
         matches!(
             asked,
-            Some(ConnectError::Silent { .. } | ConnectError::Stranger { .. })
+            Some(ConnectError::Silent { .. } | ConnectError::NotALockService { .. })
         ),
         "{asked:?}"
     );
@@ -267,7 +267,10 @@ fn who_listens_nowhere_or_is_no_service_is_told_of() {
         // Until the other side has had enough.
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    assert!(matches!(error(&here.address), ConnectError::Stranger { .. }));
+    assert!(matches!(
+        error(&here.address),
+        ConnectError::NotALockService { .. }
+    ));
     server.join().unwrap();
 }
 
