@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use cenote::remote::{
-    Address, ConnectError, Error, LockClient, LockService, ServiceOptions, Standing, status,
+    Address, ConnectError, Error, LeaseState, LockClient, LockService, ServiceOptions, status,
 };
 use cenote::sync::directory::messages::message::{
     DirectorySays, Grant, NodeSays, Session, ToDirectory, ToNode, Transfer,
@@ -396,8 +396,8 @@ fn who_sends_what_is_no_message_is_cut() {
     assert_ne!(session, of_client);
     *lock.write().unwrap() += 1;
     assert_eq!(
-        (*lock.read().unwrap(), client.standing()),
-        (2, Standing::Confirmed)
+        (*lock.read().unwrap(), client.lease_state()),
+        (2, LeaseState::Confirmed)
     );
 }
 
