@@ -87,7 +87,7 @@ fn held(seen: &Seen) -> String {
         }
         Some(owner) if owner.alive => format!("worker {} has it", owner.who.worker),
         Some(owner) => format!(
-            "worker {} died with it; the next owner will be notified",
+            "worker {} died with it; the next owner will be told",
             owner.who.worker
         ),
         None if seen.form == Form::Condvar => "nobody has it".to_owned(),
