@@ -60,7 +60,7 @@ fn text(report: &FsckReport) -> String {
     for (what, number) in [
         ("reachable", report.reachable_bytes),
         ("free", report.free_bytes),
-        ("trimmed", report.trimmed_bytes),
+        ("given back", report.given_back_bytes),
         ("retired", report.retired_bytes),
         ("held", report.held_bytes),
         ("overhead", report.overhead_bytes),

@@ -155,12 +155,12 @@ fn text(stat: &Stat) -> String {
         "reserved",
         format!(
             "{} of at most {}",
-            bytes(stat.committed_bytes.saturating_sub(stat.trimmed_bytes)),
+            bytes(stat.committed_bytes.saturating_sub(stat.given_back_bytes)),
             bytes(stat.max_bytes)
         ),
     );
-    if stat.trimmed_bytes > 0 {
-        line("given back", bytes(stat.trimmed_bytes));
+    if stat.given_back_bytes > 0 {
+        line("given back", bytes(stat.given_back_bytes));
     }
     if let Some(file) = stat.file_bytes {
         line("file", format!("takes {}", bytes(file)));

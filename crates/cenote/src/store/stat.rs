@@ -42,7 +42,7 @@ pub struct Stat {
     /// Bytes for data that are reserved now.
     pub committed_bytes: u64,
     /// Free bytes of these that were given back to the file system, or are about to be.
-    pub trimmed_bytes: u64,
+    pub given_back_bytes: u64,
     /// Bytes that the file takes on its file system, tables included; `None` if it has lost its name.
     pub file_bytes: Option<u64>,
     /// Bytes that it may grow to.
@@ -244,7 +244,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         id: format!("{:016x}", pod.superblock().id),
         created: pod.superblock().created,
         committed_bytes: worker.committed_frames()? * FRAME,
-        trimmed_bytes: holes::frames_in_holes(mem) * FRAME,
+        given_back_bytes: holes::frames_in_holes(mem) * FRAME,
         file_bytes,
         max_bytes: geometry.parameters.max_frames * FRAME,
         maps,
