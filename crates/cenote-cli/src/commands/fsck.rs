@@ -135,13 +135,13 @@ fn text(report: &FsckReport) -> String {
             report.unrecovered_processes
         );
     }
-    if report.snapshot {
+    if report.without_place {
         let _ = writeln!(
             text,
-            "a snapshot{}: nobody was recovered and nothing freed before",
+            "read without a place{}: nobody was recovered and nothing freed before",
             match report.other_processes {
                 0 => "",
-                _ => " of a pool in use",
+                _ => " in a pool that others use",
             }
         );
     }

@@ -147,8 +147,8 @@ fn text(stat: &Stat) -> String {
             stat.id
         ),
     );
-    if stat.snapshot {
-        line("snapshot", "read without a place in the pool".to_owned());
+    if stat.without_place {
+        line("read", "without a place in the pool".to_owned());
     }
     line("created", ago(stat.created));
     line(

@@ -82,8 +82,8 @@ pub struct FsckReport {
     /// What could not be checked, and why: nothing is known of it.
     pub unchecked: Vec<String>,
     /// Whether a reader without a place in the pool made this: then nobody was recovered and nothing freed first.
-    pub snapshot: bool,
-    /// Of a snapshot: dead processes that are not recovered. What they had begun may look like damage.
+    pub without_place: bool,
+    /// Read without a place: dead processes that are not recovered. What they had begun may look like damage.
     pub unrecovered_processes: u32,
 }
 

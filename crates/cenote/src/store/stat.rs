@@ -79,8 +79,8 @@ pub struct Stat {
     pub damaged: Vec<DamagedStat>,
     /// What this process could not recover of dead processes.
     pub failures: Vec<Failure>,
-    /// Whether a reader without a place in the pool made this.
-    pub snapshot: bool,
+    /// Whether a reader without a place in the pool made this. The figures may be of different moments.
+    pub without_place: bool,
 }
 
 /// Something in the pool that is damaged.
@@ -266,7 +266,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         groups,
         damaged: damage.0,
         failures: pod.failures(),
-        snapshot: false,
+        without_place: false,
     })
 }
 
