@@ -37,6 +37,8 @@ impl<M: Memory> Pool<M> {
     /// five passes, until nothing is wrong, or two passes in a row, during which no writes are seen, find the same. Else the report is
     /// [uncertain](FsckReport::is_uncertain). What depends on counts, as a map's length, is checked only while nobody else is there.
     ///
+    /// Cost: it reads all of the pool that is in use, once for each pass.
+    ///
     /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and cannot have the pool alone, [`Error::Repairing`](crate::Error::Repairing).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;

@@ -43,6 +43,9 @@ impl<M: Memory> Pool<M> {
     /// before it is used; if the file system has no room then, the pool is full. Waits a moment for readers.
     ///
     /// It is an error on incoherent memory, and where the file system cannot punch holes.
+    ///
+    /// Cost: as of [`Pool::collect`], a load for each block and free piece, and for each hole a transaction under the
+    /// allocator's lock and a system call.
     pub fn trim(&self) -> Result<TrimReport> {
         let worker = self.worker()?;
         holes::check_support::<M>()?;

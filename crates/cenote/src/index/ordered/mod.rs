@@ -189,6 +189,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Whether it has no keys; see [`OrderedMap::len`].
+    ///
+    /// Cost: that of [`OrderedMap::len`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
