@@ -112,7 +112,7 @@ impl<M: Memory> Group<M> {
     /// Becomes a member under a name of up to 31 bytes, which stays the same when the member rejoins: an argument of the
     /// program, say. This thread is the member: the member dies with the thread, or with its process.
     ///
-    /// Cost: see [`group::Group::join`]. Errors: a living member of that name ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
+    /// Cost: the group's lock, some loads a member, about sixty sync stores. Errors: a living member of that name ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
     /// ([`Error::GroupCrowded`](crate::Error::GroupCrowded)), no room because a member does not read
     /// ([`Error::GroupFull`](crate::Error::GroupFull)); [`Error::Name`](crate::Error::Name).
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
@@ -321,7 +321,7 @@ impl<M: Memory> Membership<M> {
 
     /// Leaves the group. The others get an event.
     ///
-    /// Cost: see [`group::Group::leave`].
+    /// Cost: the group's lock, about sixty sync stores.
     pub fn leave(mut self) -> Result<()> {
         self.leave_now()
     }

@@ -363,8 +363,8 @@ impl<M: Memory> Pool<M> {
     /// Recovers dead processes. There is no need to call it: a worker that is held up by a dead one recovers it. What cannot be recovered is
     /// left, and counted ([`Recovered::failed`]).
     ///
-    /// Cost: a load for each place of a process and of a worker, and system calls for those that are taken; for each dead one
-    /// its recovery, under the allocator's lock.
+    /// Cost: a load for each place of a process and of a worker, and system calls for those that are taken; for each dead one its
+    /// recovery, which takes the allocator's lock.
     pub fn recover(&self) -> Result<Recovered> {
         recovery::recover_dead(&*self.worker()?)
     }

@@ -219,8 +219,8 @@ pub struct LaggardStat {
 impl<M: Memory> Pool<M> {
     /// Reads the pool's figures.
     ///
-    /// Cost: it reads the whole directory, each place, the retired lists and the length of each map: some loads for each of
-    /// them, and a peek for each worker and map.
+    /// Cost: some loads for each entry of the directory, each place, each chunk of the retired lists, and each map, lock, task
+    /// list and group, and a peek for each worker and map.
     pub fn stat(&self) -> Result<Stat> {
         stat(&self.worker()?, self.file_bytes())
     }

@@ -238,7 +238,7 @@ impl<M: Memory> OrderedMap<M> {
 
     /// The pair with the least key that is not below `from`.
     ///
-    /// Cost: as of [`OrderedMap::get`], and a sync load and the lines of each empty leaf behind.
+    /// Cost: as of [`OrderedMap::get_copied`], and a sync load and the lines of each empty leaf behind.
     pub fn least_from(&self, from: &[u8]) -> Result<Option<Pair>> {
         loop {
             let _pin = self.worker.pin()?;
@@ -266,7 +266,7 @@ impl<M: Memory> OrderedMap<M> {
 
     /// The pair with the greatest key below `end`, or with the greatest of all.
     ///
-    /// Cost: as of [`OrderedMap::get`], and a search for each empty leaf before.
+    /// Cost: as of [`OrderedMap::get_copied`], and a search for each empty leaf before.
     pub fn greatest_before(&self, end: Option<&[u8]>) -> Result<Option<Pair>> {
         loop {
             let _pin = self.worker.pin()?;
