@@ -28,11 +28,11 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The forms, by the paper's names.
+/// The forms: the first two by the paper's names.
 pub const FORMS: [(&str, Guidelines); 3] = [
     ("P3", Guidelines::P3),
     ("SP", Guidelines::SP),
-    ("CC", Guidelines::CC),
+    ("in place", Guidelines::IN_PLACE),
 ];
 
 /// Operations before it is the next one's turn.
@@ -436,7 +436,7 @@ mod tests {
         );
         let ratio = ratios(&best.hit.back_to_back, &figures.line.back_to_back);
         assert!(ratio.is_some_and(|ratio| ratio > 0.5));
-        assert_eq!(figures.json()["forms"][2]["form"], "CC");
+        assert_eq!(figures.json()["forms"][2]["form"], "in place");
         assert!(figures.text(Style::Plain).contains("mean insert"));
     }
 }

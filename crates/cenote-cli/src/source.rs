@@ -1,4 +1,4 @@
-//! How a command reads a pool: with a place in it, or as a snapshot without one where no place is to be had.
+//! How a command reads a pool: with a place in it, or without one where no place is to be had.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::pool::{on_this_host, with_given};
 /// How a command opens a pool that it only reads.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct ReadArg {
-    /// Read the pool without a place in it, as a snapshot: nothing is written, recovered or held back. Done unasked if all places are taken, the
+    /// Read the pool without a place in it: nothing is written, recovered or held back. Done unasked if all places are taken, the
     /// host has no agent, records are damaged, or the pool may not be written
     #[arg(long)]
     pub read_only: bool,
@@ -75,8 +75,8 @@ impl<M: Mapped> Source<M> {
             .unwrap_or_else(|_| with_given(&Options::default()));
         let reader = Pool::open_read_only(path, &options)?;
         match out.json {
-            true => complain!("{}", serde_json::json!({ "snapshot": true, "why": why })),
-            false => complain!("cenote: a snapshot, read without a place in the pool: {why}"),
+            true => complain!("{}", serde_json::json!({ "without_place": true, "why": why })),
+            false => complain!("cenote: read without a place in the pool: {why}"),
         }
         Ok(Self::Reader(Box::new(reader)))
     }
@@ -118,7 +118,7 @@ fn is_of_places(error: &Error) -> bool {
 
 impl<M: Memory> Source<M> {
     /// Whether it is read without a place.
-    pub fn is_snapshot(&self) -> bool {
+    pub fn is_without_place(&self) -> bool {
         matches!(self, Self::Reader(_))
     }
 

@@ -264,7 +264,7 @@ fn nobody_leads_without_etcd() {
     // Once, and no other host: agents and monitors have sent heartbeats all the time.
     assert_eq!((pod.hosts("suspected"), pod.hosts("moved")), (vec![3], vec![3]));
     let health = pod.health(leader).unwrap();
-    assert_eq!(health["generation"], health["now"], "{health}");
+    assert_eq!(health["generation"], health["current_generation"], "{health}");
     let stood_by: usize = pod
         .monitors
         .iter()

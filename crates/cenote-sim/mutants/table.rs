@@ -180,7 +180,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         LoweringCached => quick(noncoherent(Merge, 3, 2, 20, 1, Random)),
         RoundOfTheAsker => slow(noncoherent(Instances, 3, 2, 8, 3, Random)),
 
-        FreedTakenClean | NoteKept | RecoveredBlindly | SuccessorNotNotified => {
+        DeathTakenClean | NoteKept | RecoveredBlindly | SuccessorNotNotified => {
             quick(coherent(Spin, 3, 2, 12, 2, Random))
         }
         BeforeKept | DeadTakenForOwner | HeldNotRecovered | PastNotUnlinked | QueuedLate | SeenPutAtRest

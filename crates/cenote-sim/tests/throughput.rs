@@ -39,7 +39,7 @@ fn all_workloads_run_in_all_forms() {
         Workload::D,
         Workload::F,
     ] {
-        for guidelines in [Guidelines::CC, Guidelines::SP, Guidelines::P3] {
+        for guidelines in [Guidelines::IN_PLACE, Guidelines::SP, Guidelines::P3] {
             let plan = plan(workload, guidelines, 5);
             let outcome = run(&plan);
             let done = &outcome.workloads[0];
@@ -54,7 +54,7 @@ fn all_workloads_run_in_all_forms() {
     }
     let coherent = Plan {
         coherent: true,
-        ..plan(Workload::A, Guidelines::CC, 5)
+        ..plan(Workload::A, Guidelines::IN_PLACE, 5)
     };
     // Caches that hardware keeps coherent: what others write is fetched.
     assert!(run(&coherent).workloads[0].traffic.missed_lines > 0);

@@ -259,10 +259,10 @@ pub enum Error {
         limit: u64,
     },
     /// A group has no room for the events of one more member.
-    #[error("the group's log is full: {laggard:?} has {behind} events to read; have it read them, or end it")]
+    #[error("the group's log is full: {slowest:?} has {behind} events to read; have it read them, or end it")]
     GroupFull {
         /// The member that has read least; empty for an observer.
-        laggard: String,
+        slowest: String,
         /// Events that it has not read.
         behind: u64,
     },

@@ -218,7 +218,7 @@ mutants! {
     DeclaredForGood = "declared-for-good", "a place whose process was declared dead counts as dead with every later process";
     JoinedNodeEarly = "joined-node-early", "a node is retired when it is joined, before its parent forgets it";
     SuccessorNotNotified = "successor-not-notified", "the successor of a dead owner is not notified";
-    FreedTakenClean = "freed-taken-clean", "a lock that recovery has freed is taken as if it had been unlocked";
+    DeathTakenClean = "death-taken-clean", "a lock whose owner died is taken as if it had been unlocked";
     RecoveredBlindly = "recovered-blindly", "recovery frees a lock without a check who owns it";
     HeldNotRecovered = "held-not-recovered", "recovery leaves a dead worker's slots as they are";
     NoteKept = "note-kept", "an unlock leaves the note";

@@ -33,7 +33,7 @@
 //! before it declares anybody dead. If it ends, all clients are [disconnected](Error::Disconnected), and locks and data are gone.
 
 pub use crate::sync::directory::service::{
-    Address, AddressError, ConnectError, Died, Error, FrameError, LockClient, LockService, LockStatus,
-    NodeStatus, RegionsLock, RegionsReadGuard, RegionsWriteGuard, RwLock, RwLockBuilder, RwLockReadGuard,
-    RwLockWriteGuard, ServiceOptions, Standing, Status, WaitingNode, status,
+    Address, AddressError, ConnectError, Died, Error, FrameError, LeaseState, LockClient, LockService,
+    LockStatus, NodeStatus, RegionsLock, RegionsReadGuard, RegionsWriteGuard, RwLock, RwLockBuilder,
+    RwLockReadGuard, RwLockWriteGuard, ServiceOptions, Status, WaitingNode, status,
 };

@@ -124,7 +124,7 @@ fn who_does_not_read_holds_up_joins_and_no_deaths() {
         };
         assert_eq!(joined, 3);
         assert!(
-            matches!(&full, Error::GroupFull { laggard, behind: 7 } if laggard == "lazy"),
+            matches!(&full, Error::GroupFull { slowest, behind: 7 } if slowest == "lazy"),
             "{full}"
         );
         assert_eq!(rest(&mut lazy).len(), 7);

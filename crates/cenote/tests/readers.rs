@@ -220,7 +220,7 @@ fn reads_under_writes<M: Mapped, K: Kind<M>>(writes: u64) {
     let reader = Pool::<M>::open_read_only(&path, &Options::default()).unwrap();
     assert!(K::all(&reader).unwrap().len() as u64 >= KEYS / 2);
     let report = reader.fsck().unwrap();
-    assert!(report.is_clean() && report.snapshot, "{report:?}");
+    assert!(report.is_clean() && report.without_place, "{report:?}");
     assert_eq!((report.other_processes, report.unrecovered_processes), (1, 0));
 }
 
@@ -310,7 +310,7 @@ fn reads_when_all_places_are_taken<M: Mapped>() {
     assert_eq!(reader.map("map").unwrap().get(b"key").unwrap().unwrap(), b"value");
     let stat = reader.stat().unwrap();
     assert!(
-        stat.snapshot && stat.processes.len() == 1 && stat.processes[0].alive,
+        stat.without_place && stat.processes.len() == 1 && stat.processes[0].alive,
         "{stat:?}"
     );
     let report = reader.fsck().unwrap();

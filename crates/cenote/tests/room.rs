@@ -131,7 +131,7 @@ fn garbage_beside_a_hole_is_waited_for() {
         map.remove(format!("7, {n}").as_bytes()).unwrap();
     }
     quiesce(&pool);
-    assert!(pool.trim().unwrap().given_back_bytes > 0);
+    assert!(pool.trim().unwrap().newly_given_back_bytes > 0);
     while_held(&pool, b"7, 30", || {
         for n in 12..=15 {
             map.remove(format!("7, {n}").as_bytes()).unwrap();

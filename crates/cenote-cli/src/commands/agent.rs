@@ -200,7 +200,7 @@ pub fn start<M: Mapped>(
 /// and no monitor fences the host: the agent goes on.
 pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Result<AgentStatus, Failure> {
     let status = reporter.status()?;
-    let is_over = status.phase != HostPhase::Damaged && status.now != generation;
+    let is_over = status.phase != HostPhase::Damaged && status.current_generation != generation;
     if status.phase == HostPhase::Fencing || is_over {
         return Err(Failure::failed(format!(
             "host {} is being fenced: a monitor missed its heartbeats",

@@ -47,10 +47,10 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     Target::at(Path::new("-"))?.made_of(&path)?;
     let target = file.map(|file| Target::at(file)?.made_of(&path)).transpose()?;
     let is_quiet = target.as_ref().is_some_and(Target::is_stdout);
-    let (written, is_snapshot) = on_source!(&path, args.read, out, |source| match target {
+    let (written, is_without_place) = on_source!(&path, args.read, out, |source| match target {
         Some(target) => (
             export_to_file(&source, &args.map.map, format, target, &args.file)?,
-            source.is_snapshot()
+            source.is_without_place()
         ),
         None => {
             export(&source, &args.map.map, format, out.writer(), Failure::stdout)?
@@ -64,8 +64,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut result = json!({ "records": written, "file": args.file.to_string_lossy() });
-    if is_snapshot {
-        result["snapshot"] = true.into();
+    if is_without_place {
+        result["without_place"] = true.into();
     }
     out.result(&result, |_| {
         format!("exported {} records to {}", count(written), args.file.display())

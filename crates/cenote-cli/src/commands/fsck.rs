@@ -60,7 +60,7 @@ fn text(report: &FsckReport) -> String {
     for (what, number) in [
         ("reachable", report.reachable_bytes),
         ("free", report.free_bytes),
-        ("trimmed", report.trimmed_bytes),
+        ("given back", report.given_back_bytes),
         ("retired", report.retired_bytes),
         ("held", report.held_bytes),
         ("overhead", report.overhead_bytes),
@@ -135,13 +135,13 @@ fn text(report: &FsckReport) -> String {
             report.unrecovered_processes
         );
     }
-    if report.snapshot {
+    if report.without_place {
         let _ = writeln!(
             text,
-            "a snapshot{}: nobody was recovered and nothing freed before",
+            "read without a place{}: nobody was recovered and nothing freed before",
             match report.other_processes {
                 0 => "",
-                _ => " of a pool in use",
+                _ => " in a pool that others use",
             }
         );
     }

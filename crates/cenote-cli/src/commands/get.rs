@@ -48,8 +48,8 @@ fn get<M: Memory>(source: &Source<M>, args: &Args, key: &[u8], out: &Output) -> 
     };
     if out.json {
         let mut pair = pair_to_json(key, &value);
-        if source.is_snapshot() {
-            pair["snapshot"] = true.into();
+        if source.is_without_place() {
+            pair["without_place"] = true.into();
         }
         return out.json_line(&pair);
     }

@@ -250,7 +250,7 @@ fn text_of_hosts(event: &Event) -> String {
 
 fn text_of_lease(event: &LeaseEvent) -> String {
     match event {
-        LeaseEvent::HostlessServes => {
+        LeaseEvent::ServedWithoutHostId => {
             "a process without a host's id executes the exchanges, or was killed when it did: end it, or run `cenote stat` without \
              a host's id on its machine"
                 .to_owned()

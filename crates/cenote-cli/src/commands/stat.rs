@@ -87,7 +87,7 @@ fn held(seen: &Seen) -> String {
         }
         Some(owner) if owner.alive => format!("worker {} has it", owner.who.worker),
         Some(owner) => format!(
-            "worker {} died with it; the next owner will be notified",
+            "worker {} died with it; the next owner will be told",
             owner.who.worker
         ),
         None if seen.form == Form::Condvar => "nobody has it".to_owned(),
@@ -147,20 +147,20 @@ fn text(stat: &Stat) -> String {
             stat.id
         ),
     );
-    if stat.snapshot {
-        line("snapshot", "read without a place in the pool".to_owned());
+    if stat.without_place {
+        line("read", "without a place in the pool".to_owned());
     }
     line("created", ago(stat.created));
     line(
         "reserved",
         format!(
             "{} of at most {}",
-            bytes(stat.committed_bytes.saturating_sub(stat.trimmed_bytes)),
+            bytes(stat.committed_bytes.saturating_sub(stat.given_back_bytes)),
             bytes(stat.max_bytes)
         ),
     );
-    if stat.trimmed_bytes > 0 {
-        line("given back", bytes(stat.trimmed_bytes));
+    if stat.given_back_bytes > 0 {
+        line("given back", bytes(stat.given_back_bytes));
     }
     if let Some(file) = stat.file_bytes {
         line("file", format!("takes {}", bytes(file)));

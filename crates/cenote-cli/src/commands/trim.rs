@@ -32,7 +32,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 fn text(report: &TrimReport) -> String {
     let mut text = String::new();
     let figures = [
-        ("given back", Some(report.given_back_bytes)),
+        ("given back", Some(report.newly_given_back_bytes)),
         ("waiting", Some(report.waiting_bytes).filter(|&bytes| bytes > 0)),
         ("committed", Some(report.committed_bytes)),
         ("file", report.file_bytes),

@@ -68,7 +68,7 @@ fn processes_batches_and_counts() {
         "bench ./p --records 5k --workload f --processes 3 --value-size 8-1KiB",
         "bench --records 5k --workload c --processes 2 --threads 2 --batch 16",
         "bench --records 5k --workload a --noncoherent --processes 2 --guidelines sp",
-        "bench --records 5k --workload b --guidelines cc",
+        "bench --records 5k --workload b --guidelines in-place",
     ] {
         let found = reports(&here, line);
         assert_eq!(found.len(), 2, "{line}");

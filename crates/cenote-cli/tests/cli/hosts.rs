@@ -65,7 +65,7 @@ fn agents_heartbeat_and_monitors_fence() {
     let read = here.run("get ./p k --host 2");
     assert_eq!((read.code, &*read.stdout), (Some(0), &b"alone"[..]));
     assert!(
-        read.stderr.contains("snapshot") && read.stderr.contains("agent"),
+        read.stderr.contains("without a place") && read.stderr.contains("agent"),
         "{read:?}"
     );
     here.fails(1, "put ./p k v --host 2");

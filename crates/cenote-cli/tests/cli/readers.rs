@@ -60,26 +60,23 @@ fn start(here: &Here, line: &str) -> Started {
 }
 
 /// Runs all commands that read; each must work, and say that it had no place.
-fn reads_as_snapshot(run: impl Fn(&str) -> Ran, rest: &str) {
+fn reads_without_place(run: impl Fn(&str) -> Ran, rest: &str) {
     for (line, word) in READS {
         let ran = run(&format!("{line} {rest}"));
         assert_eq!(ran.code, Some(0), "{line}: {ran:?}");
         assert!(ran.text().contains(word), "{line}: {ran:?}");
-        assert!(
-            ran.stderr.contains("a snapshot, read without a place"),
-            "{line}: {ran:?}"
-        );
+        assert!(ran.stderr.contains("read without a place"), "{line}: {ran:?}");
     }
     for line in ["get ./p k3", "stat ./p", "fsck ./p"] {
         let ran = run(&format!("{line} {rest} --json"));
         let text = ran.text();
         let object: serde_json::Value = serde_json::from_str(&text).expect(&text);
-        assert_eq!(object["snapshot"], true, "{line}: {ran:?}");
+        assert_eq!(object["without_place"], true, "{line}: {ran:?}");
     }
     assert_eq!(run(&format!("get ./p none {rest}")).code, Some(1));
     let checked = run(&format!("fsck ./p {rest}"));
     assert!(
-        checked.code == Some(0) && checked.text().contains("a snapshot"),
+        checked.code == Some(0) && checked.text().contains("read without a place"),
         "{checked:?}"
     );
 }
@@ -89,19 +86,19 @@ fn pools_are_read_when_all_places_are_taken() {
     for kind in ["", "--noncoherent", "--delegated"] {
         let here = Here::new();
         fill(&here, &format!("--processes 2 {kind}"));
-        assert!(!here.json("stat ./p")["snapshot"].as_bool().unwrap());
+        assert!(!here.json("stat ./p")["without_place"].as_bool().unwrap());
         let others = [(); 2].map(|()| start(&here, "stat ./p --watch=100 --json"));
         here.fails(1, "put ./p k v");
-        reads_as_snapshot(|line| here.run(line), "");
+        reads_without_place(|line| here.run(line), "");
         drop(others);
         // The next process takes a dead one's place.
         assert_eq!(here.ok("get ./p k3"), "value 3");
-        reads_as_snapshot(|line| here.run(line), "--read-only");
+        reads_without_place(|line| here.run(line), "--read-only");
     }
     let here = Here::new();
     fill(&here, "--workers 2");
     let other = start(&here, "stat ./p --watch=100 --json");
-    reads_as_snapshot(|line| here.run(line), "");
+    reads_without_place(|line| here.run(line), "");
     drop(other);
     here.fails(2, "fsck ./p --repair --read-only");
 }
@@ -123,8 +120,8 @@ fn pools_of_pods_are_read_when_the_agent_is_dead() {
         );
     }
     // A host that has none.
-    reads_as_snapshot(|line| here.run(line), "--host 1");
-    reads_as_snapshot(|line| here.run(line), "--host 2 --read-only");
+    reads_without_place(|line| here.run(line), "--host 1");
+    reads_without_place(|line| here.run(line), "--host 2 --read-only");
 }
 
 #[test]
@@ -174,7 +171,7 @@ fn pools_of_others_are_read_by_who_may_only_read() {
     // Where the command lies, another user may not come.
     let cenote = here.path("cenote");
     std::fs::copy(env!("CARGO_BIN_EXE_cenote"), &cenote).unwrap();
-    reads_as_snapshot(
+    reads_without_place(
         |line| {
             let mut command = Command::new(&cenote);
             command.args(line.split_whitespace()).current_dir(here.path("."));

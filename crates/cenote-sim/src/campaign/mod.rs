@@ -221,7 +221,7 @@ impl Plan {
                 speculate: false,
                 ..Guidelines::P3
             },
-            3 if self.draws_guidelines && self.coherent => Guidelines::CC,
+            3 if self.draws_guidelines && self.coherent => Guidelines::IN_PLACE,
             _ => Guidelines::P3,
         };
         Load {

@@ -32,7 +32,7 @@ pub fn coherent(
     workloads: &[Workload],
 ) -> Result<Plan, ReproduceError> {
     let guidelines = match in_place {
-        true => Guidelines::CC,
+        true => Guidelines::IN_PLACE,
         false => Guidelines::SP,
     };
     plan(form, profile, true, guidelines, threads, workloads)

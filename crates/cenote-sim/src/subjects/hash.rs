@@ -479,7 +479,7 @@ pub(super) fn account<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>, log: &Lo
     }
     log.account(Account {
         reachable: report.reachable_bytes + report.overhead_bytes + report.held_bytes,
-        free: report.free_bytes + report.trimmed_bytes,
+        free: report.free_bytes + report.given_back_bytes,
         retired: report.retired_bytes,
         total: report.committed_bytes,
         unreachable: report.leaked.clone(),

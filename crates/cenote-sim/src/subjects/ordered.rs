@@ -192,7 +192,7 @@ fn work<const C: bool>(
     let map = OrderedMap::open_or_create(worker.clone(), NAME, load.guidelines)?;
     let open = || OrderedMap::open_or_create(worker.clone(), NAME, load.guidelines);
     let handles = Handles {
-        lazy: open()?.with_notes(0),
+        lazy: open()?.with_unposted(0),
         busy: open()?,
         quiet: open()?,
     };

@@ -208,7 +208,7 @@ fn a_node_that_is_told_nonsense_goes_on() {
                     }
                 }
             }
-            let _ = client.standing(now);
+            let _ = client.lease_state(now);
         }
     }
 }

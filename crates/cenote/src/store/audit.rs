@@ -50,7 +50,7 @@ pub struct FsckReport {
     /// Bytes that are free: in free frames, and in free objects of blocks.
     pub free_bytes: u64,
     /// Bytes of free frames that were given back to the file system, or are about to be.
-    pub trimmed_bytes: u64,
+    pub given_back_bytes: u64,
     /// Bytes of retired objects, which wait until no reader can hold them.
     pub retired_bytes: u64,
     /// Bytes held by living workers: reserved, or being published.
@@ -82,8 +82,8 @@ pub struct FsckReport {
     /// What could not be checked, and why: nothing is known of it.
     pub unchecked: Vec<String>,
     /// Whether a reader without a place in the pool made this: then nobody was recovered and nothing freed first.
-    pub snapshot: bool,
-    /// Of a snapshot: dead processes that are not recovered. What they had begun may look like damage.
+    pub without_place: bool,
+    /// Read without a place: dead processes that are not recovered. What they had begun may look like damage.
     pub unrecovered_processes: u32,
 }
 
@@ -572,7 +572,7 @@ impl<M: Memory> Audit<'_, M> {
                 Block::Hole { order, .. }
                     if frame.is_multiple_of(1 << order) && frame + (1 << order) <= frames =>
                 {
-                    self.report.trimmed_bytes += FRAME << order;
+                    self.report.given_back_bytes += FRAME << order;
                     1 << order
                 }
                 Block::Slab { class, ready, owner }
@@ -603,12 +603,12 @@ impl<M: Memory> Audit<'_, M> {
             };
         }
         let counted = frames_in_holes(worker.mem());
-        if counted.saturating_mul(FRAME) != self.report.trimmed_bytes && self.is_alone {
+        if counted.saturating_mul(FRAME) != self.report.given_back_bytes && self.is_alone {
             let error = Error::corrupt(
                 "a number of frames in holes that is not what the block table says",
                 HOLES.offset(),
             );
-            self.problem_with(error, &figures(counted, self.report.trimmed_bytes / FRAME));
+            self.problem_with(error, &figures(counted, self.report.given_back_bytes / FRAME));
         }
         Ok(())
     }

@@ -62,6 +62,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The group of a name, created for so many members and events if there is none.
+    ///
+    /// Cost: as of [`Pool::map`].
     pub fn group_of_size(&self, name: &str, token: &[u8], size: GroupSize) -> Result<Group<M>> {
         let worker = self.worker()?;
         let creation = Creation {
@@ -74,6 +76,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The group of a name, if there is one.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Token`](crate::Error::Token),
     /// [`Error::TooMany`](crate::Error::TooMany).
@@ -108,7 +112,7 @@ impl<M: Memory> Group<M> {
     /// Becomes a member under a name of up to 31 bytes, which stays the same when the member rejoins: an argument of the
     /// program, say. This thread is the member: the member dies with the thread, or with its process.
     ///
-    /// Cost: see [`group::Group::join`]. Errors: a living member of that name ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
+    /// Cost: the group's lock, some loads a member, about sixty sync stores. Errors: a living member of that name ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
     /// ([`Error::GroupCrowded`](crate::Error::GroupCrowded)), no room because a member does not read
     /// ([`Error::GroupFull`](crate::Error::GroupFull)); [`Error::Name`](crate::Error::Name).
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
@@ -117,6 +121,8 @@ impl<M: Memory> Group<M> {
     }
 
     /// Receives the events from now on, without being a member.
+    ///
+    /// Cost: as of [`Group::join`], with fewer stores.
     ///
     /// Errors: [`Error::GroupFull`](crate::Error::GroupFull), [`Error::TooMany`](crate::Error::TooMany).
     pub fn observe(&self) -> Result<Membership<M>> {
@@ -136,12 +142,17 @@ impl<M: Memory> Group<M> {
     }
 
     /// The members, and former ones.
+    ///
+    /// Cost: the group's lock, and eight loads a member.
     pub fn members(&self) -> Result<Vec<Member>> {
         self.group.members(&self.worker)
     }
 
     /// Starts a thread that calls a function for each event, until the [`Listener`] is dropped. The thread is a member if `name` is
     /// given, else an observer. An error ends it, after a call with the error.
+    ///
+    /// Cost: starts a thread; as of [`Group::join`] or [`Group::observe`], and for each event that of
+    /// [`Membership::try_next`].
     pub fn listen(
         &self,
         name: Option<&str>,
@@ -250,6 +261,9 @@ impl<M: Memory> Membership<M> {
     /// Waits for the next event, for ever if there is no limit. `None` when the time is over.
     ///
     /// While it waits the thread is a watcher: it may be the one to recover a dead worker and report the death to its groups.
+    ///
+    /// Cost: that of [`Membership::try_next`], before and after each sleep, and of watching for deaths: a load for each
+    /// worker.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {
         self.wait(limit, || false)
     }
@@ -299,13 +313,15 @@ impl<M: Memory> Membership<M> {
 
     /// The next event, for any executor. The process's background thread wakes the task; the first poll starts that thread, which
     /// watches for deaths.
+    ///
+    /// Cost: that of [`Membership::try_next`] for each poll.
     pub fn next_event(&mut self) -> NextEvent<'_, M> {
         NextEvent { membership: self }
     }
 
     /// Leaves the group. The others get an event.
     ///
-    /// Cost: see [`group::Group::leave`].
+    /// Cost: the group's lock, about sixty sync stores.
     pub fn leave(mut self) -> Result<()> {
         self.leave_now()
     }

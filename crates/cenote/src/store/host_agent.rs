@@ -106,7 +106,7 @@ pub struct AgentStatus {
     /// The phase of the host's present generation, as the pool says.
     pub phase: HostPhase,
     /// The host's present generation: another one if the agent's is over.
-    pub now: u32,
+    pub current_generation: u32,
     /// Heartbeats since the agent started.
     pub heartbeats: u64,
     /// The priority of the heartbeat thread.
@@ -424,7 +424,7 @@ impl<M: Memory> Reporter<M> {
             host: self.host,
             generation: self.generation,
             phase: state.phase,
-            now: state.generation,
+            current_generation: state.generation,
             heartbeats: self.shared.heartbeats.load(),
             priority: self.priority,
             recovered_processes: self.shared.processes.load(),

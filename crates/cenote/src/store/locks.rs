@@ -122,6 +122,8 @@ impl<M: Memory> Pool<M> {
 
     /// The mutex of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn mutex(&self, name: &str) -> Result<Mutex<M>> {
@@ -129,6 +131,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The mutex of a name, if there is one.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_mutex(&self, name: &str) -> Result<Mutex<M>> {
@@ -138,6 +142,8 @@ impl<M: Memory> Pool<M> {
     /// The spin lock of a name, created if there is none: for holds of some nanoseconds by threads that have a core each. The handle belongs to
     /// this thread; each thread opens its own.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
@@ -146,12 +152,16 @@ impl<M: Memory> Pool<M> {
 
     /// The spin lock of a name, if there is one.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open(self.worker()?, name)?))
     }
 
     /// The queue lock of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
@@ -161,12 +171,16 @@ impl<M: Memory> Pool<M> {
 
     /// The queue lock of a name, if there is one.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_queue_mutex(&self, name: &str) -> Result<QueueMutex<M>> {
         Ok(self.named(QueueLock::open(self.worker()?, name)?))
     }
 
     /// The semaphore of a name, created with so many permits if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Permits`](crate::Error::Permits), [`Error::PermitsAsked`](crate::Error::PermitsAsked).
@@ -176,12 +190,16 @@ impl<M: Memory> Pool<M> {
 
     /// The semaphore of a name, if there is one.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_semaphore(&self, name: &str) -> Result<Semaphore<M>> {
         Ok(self.named(sync::Semaphore::open(self.worker()?, name)?))
     }
 
     /// The condition variable of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
@@ -191,6 +209,8 @@ impl<M: Memory> Pool<M> {
 
     /// The condition variable of a name, if there is one.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_condvar(&self, name: &str) -> Result<Condvar<M>> {
         Ok(self.named(sync::Condvar::open(self.worker()?, name)?))
@@ -199,6 +219,8 @@ impl<M: Memory> Pool<M> {
     /// The reader-writer lock of a name, without data of its own, created if there is none. The handle belongs to this thread; each thread opens its
     /// own.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn raw_rwlock(&self, name: &str) -> Result<RawRwLock<M>> {
@@ -206,6 +228,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The reader-writer lock of a name, if there is one.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_raw_rwlock(&self, name: &str) -> Result<RawRwLock<M>> {
@@ -226,6 +250,8 @@ impl<M: Memory> Pool<M> {
     /// number is set when they are created; another number is [`Error::OtherArray`](crate::Error::OtherArray), as is another form.
     ///
     /// So a pool can have more locks than names, and objects locks of their own: by a number, or by the hash of a key.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
@@ -267,6 +293,8 @@ impl<M: Memory> Pool<M> {
 
     /// The mutexes of a name, if there are some.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
     /// [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_mutexes(&self, name: &str) -> Result<Locks<sync::Mutex<M>, M>> {
@@ -274,6 +302,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// So many spin locks under one name, as [`Pool::mutexes`].
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
@@ -283,6 +313,8 @@ impl<M: Memory> Pool<M> {
 
     /// The spin locks of a name, if there are some.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
     /// [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_spin_mutexes(&self, name: &str) -> Result<Locks<SpinLock<M>, M>> {
@@ -290,6 +322,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// So many queue locks under one name, as [`Pool::mutexes`].
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
@@ -299,6 +333,8 @@ impl<M: Memory> Pool<M> {
 
     /// The queue locks of a name, if there are some.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
     /// [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_queue_mutexes(&self, name: &str) -> Result<Locks<QueueLock<M>, M>> {
@@ -307,6 +343,8 @@ impl<M: Memory> Pool<M> {
 
     /// So many reader-writer locks under one name, as [`Pool::mutexes`]; each takes a line more for each 512 workers that the pool may have.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     pub fn raw_rwlocks(&self, name: &str, count: u32) -> Result<Locks<ReadWriteLock<M>, M>> {
@@ -314,6 +352,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The reader-writer locks of a name, if there are some.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
     /// [`Error::OtherArray`](crate::Error::OtherArray).
@@ -328,6 +368,8 @@ impl<M: Memory> Pool<M> {
     /// Fails if there is no such lock, if another thread removes it first, or if this thread holds it: then use
     /// [`Guard::remove`](sync::Guard::remove).
     ///
+    /// Cost: as of [`Pool::map`], an exclusive hold of the lock, the directory's lock, and some round trips.
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::InArray`](crate::Error::InArray), [`Error::Deadlock`](crate::Error::Deadlock),
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove_lock(&self, name: &str) -> Result<()> {
@@ -335,6 +377,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The same, with a timeout; [`Error::LockHeld`](crate::Error::LockHeld) if that ended first.
+    ///
+    /// Cost: as of [`Pool::remove_lock`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::LockHeld`](crate::Error::LockHeld), [`Error::InArray`](crate::Error::InArray),
     /// [`Error::Deadlock`](crate::Error::Deadlock), [`Error::LockRemoved`](crate::Error::LockRemoved).

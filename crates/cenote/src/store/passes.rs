@@ -1,11 +1,11 @@
-//! `fsck` of a pool that others may be writing to: what one pass finds wrong may be what they do, so there are several, and something is certain only if
-//! two in a row have found the same, while nobody was seen to write.
+//! `fsck` of a pool that others may be writing to. While others write, a pass may report their changes as damage. `fsck` therefore repeats it. A
+//! finding is certain if two passes in a row agree and nobody was seen to write.
 //!
 //! **Alone.** What counts depend on is asked only while nobody else is there: no other process, and no other thread of this one, neither before the pass nor
 //! after it, nor one that has come and gone between: entries have generations. To repair is to be alone for certain ([`repair`]).
 //!
-//! **Stopped.** Who is stopped in the middle of something is not seen to write, and two passes find the same. So what the protocols allow for as long as somebody
-//! is in the middle of something is no problem to the audit; and while the allocator's lock is held, or a redo log is committed, nothing is certain.
+//! **Stopped.** A process that is stopped in the middle of something is not seen to write, and two passes find the same. So the audit accepts what the
+//! protocols allow in the middle of something; and while the allocator's lock is held, or a redo log is committed, nothing is certain.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ impl<M: Memory> Pool<M> {
     /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up to
     /// five passes, until nothing is wrong, or two passes in a row, during which no writes are seen, find the same. Else the report is
     /// [uncertain](FsckReport::is_uncertain). What depends on counts, as a map's length, is checked only while nobody else is there.
+    ///
+    /// Cost: it reads all of the pool that is in use, once for each pass.
     ///
     /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and cannot have the pool alone, [`Error::Repairing`](crate::Error::Repairing).
     pub fn fsck(&self, repair: bool) -> Result<FsckReport> {

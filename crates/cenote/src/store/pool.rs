@@ -134,6 +134,8 @@ impl<M: Mapped> Pool<M> {
     /// the file exists. On a device, which has its name already, it is an error if the device holds anything but zeroes at its beginning,
     /// unless `options.overwrite` allows that. A new pool has no host agents, so `options.host` must be 0.
     ///
+    /// Cost: system calls for the file, a write-back of its tables; then as of [`Pool::open`].
+    ///
     /// Errors: [`Error::CannotCreate`](crate::Error::CannotCreate), [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted),
     /// [`Error::Occupied`](crate::Error::Occupied), [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host),
     /// [`Error::LockFile`](crate::Error::LockFile), [`Error::Full`](crate::Error::Full), [`Error::TooMany`](crate::Error::TooMany), and of too many
@@ -201,6 +203,9 @@ impl<M: Mapped> Pool<M> {
     /// path names a symbolic link; and if the pool or the file of its liveness locks belongs to another user than this process's or root,
     /// or every user may write it, unless `options.trust_owner` allows that.
     ///
+    /// Cost: system calls for the mapping and the liveness lock, and as of [`Pool::recover`]; on incoherent memory also a
+    /// flush of every committed line.
+    ///
     /// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted), [`Error::NotAPool`](crate::Error::NotAPool),
     /// [`Error::Version`](crate::Error::Version), [`Error::Kind`](crate::Error::Kind), [`Error::LockFile`](crate::Error::LockFile),
     /// [`Error::TooMany`](crate::Error::TooMany), [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host), and of too many pools
@@ -259,6 +264,8 @@ impl<M: Mapped> Pool<M> {
 
     /// Opens a pool, creating it first if there is none.
     ///
+    /// Cost: that of the one that it does.
+    ///
     /// Errors: those of [`Pool::create`] and [`Pool::open`].
     pub fn open_or_create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
@@ -282,6 +289,10 @@ const FRUITLESS_MAX: u32 = 100;
 impl<M: Memory> Pool<M> {
     /// The map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
     ///
+    /// Cost: for each entry of the directory up to the name's a load, and one to three lines of the name that is there. A new
+    /// name also takes the directory's lock and an allocation. The first handle of a thread also attaches a worker: a load
+    /// for each place until one is vacant, and some stores. Keep the handle.
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn map(&self, name: &str) -> Result<Map<M>> {
@@ -294,6 +305,8 @@ impl<M: Memory> Pool<M> {
 
     /// The map of a name, if there is one.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_map(&self, name: &str) -> Result<Map<M>> {
         let map = HashMap::open(self.worker()?, name, self.inner.guidelines)?;
@@ -304,6 +317,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The ordered map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind).
@@ -317,6 +332,8 @@ impl<M: Memory> Pool<M> {
 
     /// The ordered map of a name, if there is one.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_ordered(&self, name: &str) -> Result<Ordered<M>> {
         let map = OrderedMap::open(self.worker()?, name, self.inner.guidelines)?;
@@ -327,6 +344,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The names of all maps and locks.
+    ///
+    /// Cost: for each entry of the directory a load, and one to three lines of the name that is there.
     pub fn names(&self) -> Result<Vec<String>> {
         Ok(directory::list(&*self.worker()?)?
             .into_iter()
@@ -335,18 +354,25 @@ impl<M: Memory> Pool<M> {
     }
 
     /// What this process could not recover of dead processes, and has not found repaired since.
+    ///
+    /// Cost: none; it reads nothing of the pool.
     pub fn failures(&self) -> Vec<Failure> {
         self.inner.pod.failures()
     }
 
     /// Recovers dead processes. There is no need to call it: a worker that is held up by a dead one recovers it. What cannot be recovered is
     /// left, and counted ([`Recovered::failed`]).
+    ///
+    /// Cost: a load for each place of a process and of a worker, and system calls for those that are taken; for each dead one its
+    /// recovery, which takes the allocator's lock.
     pub fn recover(&self) -> Result<Recovered> {
         recovery::recover_dead(&*self.worker()?)
     }
 
     /// Has a background thread of this process watch for deaths, as [`Options::background_thread`] does, from now until the pool is closed. It
     /// sleeps until a worker dies; then it recovers the dead, and reports the deaths to their groups.
+    ///
+    /// Cost: starts a thread, unless there is one.
     pub fn watch(&self) -> Result<()> {
         if self.inner.pod.is_forked() {
             return Err(Error::Forked);
@@ -369,6 +395,9 @@ impl<M: Memory> Pool<M> {
     /// On incoherent memory it waits until all hosts have dropped the freed objects from their caches, and until the processes of idle
     /// threads have freed theirs: some milliseconds for a hundred thousand objects. It gives up when nothing was freed for a tenth of
     /// a second.
+    ///
+    /// Cost: as of [`Pool::recover`]; then some round trips for each chunk of 63 retired objects of all lists that it takes,
+    /// and an add or two for each object that it frees.
     pub fn collect(&self) -> Result<u64> {
         let worker = self.worker()?;
         let mut freed = collect::free_all_and_chunks(&worker)?;
@@ -389,6 +418,8 @@ impl<M: Memory> Pool<M> {
 
     /// Has the background thread of this process give memory back that has been free for so long, as [`Options::trim_after`] does,
     /// from now until the pool is closed. The thread watches for deaths, too.
+    ///
+    /// Cost: as of [`Pool::watch`].
     ///
     /// Errors: [`MapError::Unsupported`](crate::report::MapError::Unsupported), [`Error::TooMany`](crate::Error::TooMany).
     pub fn trim_after(&self, after: Duration) -> Result<()> {

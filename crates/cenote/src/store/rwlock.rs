@@ -79,6 +79,8 @@ impl<M: Memory> RwLockBuilder<'_, M> {
 
     /// The lock of the name, created if there is none. A lock that exists stays as it is, whatever is asked for.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Option`](crate::Error::Option).
     pub fn open(self) -> Result<RegionsLock<M>> {
@@ -90,6 +92,8 @@ impl<M: Memory> RwLockBuilder<'_, M> {
 impl<M: Memory> Pool<M> {
     /// The value of a name and its reader-writer lock, created if there is none. The handle belongs to this thread; each thread opens its own.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind); [`Error::Option`](crate::Error::Option) if the value has another size.
     pub fn rwlock<T: bytemuck::Pod>(&self, name: &str) -> Result<RwLock<T, M>> {
@@ -98,6 +102,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The value of a name and its reader-writer lock, if there is one.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany);
     /// [`Error::Option`](crate::Error::Option) if the value has another size.
@@ -131,6 +137,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The regions of a name and their lock, if there is one.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_regions(&self, name: &str) -> Result<RegionsLock<M>> {

@@ -42,7 +42,7 @@ pub struct Stat {
     /// Bytes for data that are reserved now.
     pub committed_bytes: u64,
     /// Free bytes of these that were given back to the file system, or are about to be.
-    pub trimmed_bytes: u64,
+    pub given_back_bytes: u64,
     /// Bytes that the file takes on its file system, tables included; `None` if it has lost its name.
     pub file_bytes: Option<u64>,
     /// Bytes that it may grow to.
@@ -79,8 +79,8 @@ pub struct Stat {
     pub damaged: Vec<DamagedStat>,
     /// What this process could not recover of dead processes.
     pub failures: Vec<Failure>,
-    /// Whether a reader without a place in the pool made this.
-    pub snapshot: bool,
+    /// Whether a reader without a place in the pool made this. The figures may be of different moments.
+    pub without_place: bool,
 }
 
 /// Something in the pool that is damaged.
@@ -190,7 +190,7 @@ pub struct HostStat {
     /// Its agents' heartbeats so far.
     pub heartbeats: u64,
     /// How many times as long as usual monitors wait for a heartbeat.
-    pub timeout: u64,
+    pub timeout_factor: u64,
     /// When a monitor last began to fence it, in seconds since 1970; 0 for never.
     pub fenced_at: u64,
     /// Whether it has the server lease, where a server executes exchanges.
@@ -218,6 +218,9 @@ pub struct LaggardStat {
 
 impl<M: Memory> Pool<M> {
     /// Reads the pool's figures.
+    ///
+    /// Cost: some loads for each entry of the directory, each place, each chunk of the retired lists, and each map, lock, task
+    /// list and group, and a peek for each worker and map.
     pub fn stat(&self) -> Result<Stat> {
         stat(&self.worker()?, self.file_bytes())
     }
@@ -244,7 +247,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         id: format!("{:016x}", pod.superblock().id),
         created: pod.superblock().created,
         committed_bytes: worker.committed_frames()? * FRAME,
-        trimmed_bytes: holes::frames_in_holes(mem) * FRAME,
+        given_back_bytes: holes::frames_in_holes(mem) * FRAME,
         file_bytes,
         max_bytes: geometry.parameters.max_frames * FRAME,
         maps,
@@ -266,7 +269,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         groups,
         damaged: damage.0,
         failures: pod.failures(),
-        snapshot: false,
+        without_place: false,
     })
 }
 
@@ -337,7 +340,7 @@ fn hosts<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<HostStat> {
             generation: state.generation,
             agent: state.agent.checked_sub(1),
             heartbeats: record.heartbeat().load(mem),
-            timeout: match state.agent {
+            timeout_factor: match state.agent {
                 place if (1..=geometry.parameters.processes).contains(&place) => {
                     ProcessRecord::new(geometry, place - 1).timeout().peek(mem)
                 }

@@ -52,6 +52,8 @@ impl<M: Memory> Pool<M> {
     /// The task list of a name, created by this plan if there is none. The handle belongs to this thread; each thread opens
     /// its own.
     ///
+    /// Cost: as of [`Pool::map`].
+    ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
     /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Option`](crate::Error::Option).
     pub fn tasks(&self, name: &str, plan: &Plan) -> Result<Tasks<M>> {
@@ -59,6 +61,8 @@ impl<M: Memory> Pool<M> {
     }
 
     /// The task list of a name, if there is one.
+    ///
+    /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_tasks(&self, name: &str) -> Result<Tasks<M>> {
@@ -94,6 +98,8 @@ impl<M: Memory> Tasks<M> {
 
     /// The next task, if there is one to do now; [`TaskList::take`] with the timeout that was set. On [`Next::Wait`], sleep
     /// for a millisecond or so and call it again.
+    ///
+    /// Cost: that of [`TaskList::take`].
     pub fn next(&self) -> Result<Next> {
         self.list.take(self.timeout)
     }
@@ -102,6 +108,8 @@ impl<M: Memory> Tasks<M> {
     ///
     /// `work` returns a task's result. Two workers may do one task, so `work` must have no effect but its result, or
     /// only effects that may come twice. An error of `work` ends the call; other workers, or a later call, do the task.
+    ///
+    /// Cost: for each task those of [`TaskList::take`] and [`TaskList::commit`].
     pub fn run<E: From<Error>>(
         &self,
         mut work: impl FnMut(u64) -> std::result::Result<Vec<u8>, E>,
@@ -120,6 +128,8 @@ impl<M: Memory> Tasks<M> {
     }
 
     /// Waits until all tasks have results, for this long at most. Returns whether they have. Does no task itself.
+    ///
+    /// Cost: that of [`TaskList::is_done`], each millisecond.
     pub fn wait_all(&self, at_most: Option<Duration>) -> bool {
         let begun = std::time::Instant::now();
         loop {

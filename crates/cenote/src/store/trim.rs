@@ -27,11 +27,11 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TrimReport {
     /// Bytes that this trim gave back.
-    pub given_back_bytes: u64,
+    pub newly_given_back_bytes: u64,
     /// Bytes that are set aside for a later trim, because of readers that read for long.
     pub waiting_bytes: u64,
     /// All bytes of the pool that have been given back, or wait for it.
-    pub trimmed_bytes: u64,
+    pub given_back_bytes: u64,
     /// Bytes for data that are still reserved.
     pub committed_bytes: u64,
     /// Bytes that the file takes on its file system.
@@ -43,13 +43,16 @@ impl<M: Memory> Pool<M> {
     /// before it is used; if the file system has no room then, the pool is full. Waits a moment for readers.
     ///
     /// It is an error on incoherent memory, and where the file system cannot punch holes.
+    ///
+    /// Cost: as of [`Pool::collect`], a load for each block and free piece, and for each hole a transaction under the
+    /// allocator's lock and a system call.
     pub fn trim(&self) -> Result<TrimReport> {
         let worker = self.worker()?;
         holes::check_support::<M>()?;
         collect_all(&worker)?;
         reclaim_empty_blocks(&worker, worker.actor())?;
         holes::mark_all(&worker, worker.limits().trim_order)?;
-        let mut given_back_bytes = 0;
+        let mut newly_given_back_bytes = 0;
         let mut waiting_bytes = 0;
         for attempt in 0..ATTEMPTS {
             let trimmed = match holes::punch_reclaimable(&worker, usize::MAX) {
@@ -62,7 +65,7 @@ impl<M: Memory> Pool<M> {
                 }
                 other => other?,
             };
-            given_back_bytes += trimmed.given_back;
+            newly_given_back_bytes += trimmed.given_back;
             waiting_bytes = trimmed.waiting;
             if waiting_bytes == 0 {
                 break;
@@ -71,12 +74,12 @@ impl<M: Memory> Pool<M> {
                 worker.mem().rest(PAUSE);
             }
         }
-        let trimmed_bytes = holes::frames_in_holes(worker.mem()) * FRAME;
+        let given_back_bytes = holes::frames_in_holes(worker.mem()) * FRAME;
         Ok(TrimReport {
-            given_back_bytes,
+            newly_given_back_bytes,
             waiting_bytes,
-            trimmed_bytes,
-            committed_bytes: (worker.committed_frames()? * FRAME).saturating_sub(trimmed_bytes),
+            given_back_bytes,
+            committed_bytes: (worker.committed_frames()? * FRAME).saturating_sub(given_back_bytes),
             file_bytes: self.file_bytes(),
         })
     }

@@ -3,7 +3,7 @@
 
 use super::Owner;
 use super::object::{Form, Object};
-use super::owner::{FREED, is_nobody};
+use super::owner::{OWNER_DIED, is_nobody};
 use super::wait_queue::{DIRTY, former, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
@@ -50,7 +50,7 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     let holder = |identity: u64| -> Result<Holder> {
         Ok(Holder {
             who: Owner::of(identity),
-            alive: identity & FREED == 0 && !is_gone(worker, identity)?,
+            alive: identity & OWNER_DIED == 0 && !is_gone(worker, identity)?,
         })
     };
     let word = object.word().load(mem);
@@ -113,13 +113,13 @@ fn walk_to_owner<M: Memory>(worker: &Worker<M>, object: Object, end: u64) -> Res
     let mem = worker.mem();
     let front = walk_queue(worker, object, end)?;
     if front.held.is_none() {
-        return Ok(front.from.map(|from| from | FREED));
+        return Ok(front.from.map(|from| from | OWNER_DIED));
     }
     let (mut at, mut owner) = (end, None);
     let most = u64::from(worker.geometry().parameters.workers) * SLOTS as u64;
     for _ in 0..most {
         if at & DIRTY != 0 {
-            return Ok(owner.or(Some(former(at) | FREED)));
+            return Ok(owner.or(Some(former(at) | OWNER_DIED)));
         }
         let Some(slot) = SlotRef(at).slot(worker.geometry()) else {
             break;

@@ -2,7 +2,7 @@
 //! [`held`](super::held).
 //!
 //! **A crash** of the owner leaves its identity in the word. The foremost waiter sees that it is gone and exchanges the word; recovery
-//! may mark it freed before. A crash of a waiter leaves its slot in the queue; the waiter behind goes past it.
+//! may mark it *owner died* before. A crash of a waiter leaves its slot in the queue; the waiter behind goes past it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
-use super::owner::{FREED, former, free_in};
+use super::owner::{OWNER_DIED, former, free_in};
 use super::wait::Timeout;
 use crate::error::Result;
 use crate::memory::Memory;
@@ -111,7 +111,7 @@ impl<M: Memory> Release<M> for Mutex<M> {
         handle.give_back(
             slot,
             if poisoned {
-                handle.mine() | FREED
+                handle.mine() | OWNER_DIED
             } else {
                 handle.free
             },

@@ -1,14 +1,14 @@
 //! A word that names the exclusive owner of a lock. It is free in an incarnation, with zeroes where an identity has its worker; or an identity;
-//! or with [`FREED`] the identity of a former owner, which died or panicked and has had no successor yet.
+//! or with [`OWNER_DIED`] the identity of a former owner, which died or panicked and has had no successor yet.
 //!
 //! | from | to | by |
 //! |---|---|---|
 //! | free | identity | a worker that wants the lock, with a handle of that incarnation |
 //! | identity | free | the owner, by a store |
-//! | identity | identity, freed | the owner, in a panic; the recoverer of a dead owner |
-//! | identity of a dead worker; or freed | identity | a worker that wants the lock, and is told |
+//! | identity | identity, *owner died* | the owner, in a panic; the recoverer of a dead owner |
+//! | identity of a dead worker; or *owner died* | identity | a worker that wants the lock, and is told |
 //! | identity | free in the next incarnation | the owner, when it has removed the lock's name |
-//! | free; or identity of a dead worker; or freed | free in the next incarnation | the worker that gives it a name again |
+//! | free; or identity of a dead worker; or *owner died* | free in the next incarnation | the worker that gives it a name again |
 //!
 //! All but the owner's are compare-exchanges of the whole word. Generations do not come twice, so neither does a word that
 //! names a dead worker: the worker that exchanges it succeeds that very owner. A living owner that panics twice may leave the same word
@@ -24,8 +24,8 @@ use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::lock::is_gone;
 
-/// Marks the identity of a former owner.
-pub const FREED: u64 = 1 << 31;
+/// Marks the identity of a former owner, which died or panicked.
+pub const OWNER_DIED: u64 = 1 << 31;
 
 /// Bits that say which worker owns the lock; 0 if none does.
 const WORKER: u64 = 0xffff;
@@ -42,17 +42,17 @@ pub(super) fn is_nobody(word: u64) -> bool {
     word & WORKER == 0
 }
 
-/// Whether the lock is free or freed.
+/// Whether the lock is free, or marked [`OWNER_DIED`].
 #[inline]
 pub(super) fn is_free(word: u64) -> bool {
-    is_nobody(word) || word & FREED != 0
+    is_nobody(word) || word & OWNER_DIED != 0
 }
 
 /// The former owner that the next one is told of, for a word that is [free](is_free).
 #[inline]
 pub(super) fn former(word: u64) -> Option<u64> {
-    let is_told = !is_nobody(word) && !mutant::is(Mutant::FreedTakenClean);
-    is_told.then_some(word & !FREED)
+    let is_told = !is_nobody(word) && !mutant::is(Mutant::DeathTakenClean);
+    is_told.then_some(word & !OWNER_DIED)
 }
 
 /// Whether a worker that found a lock left by its owner, or asked whether it is, checks that the lock was not removed.
@@ -82,7 +82,7 @@ impl<M: Memory> Handle<M> {
         if is_nobody(seen) {
             return self.is_stale_to_be_had();
         }
-        let is_left = seen & FREED != 0 || asks && is_gone(&self.worker, seen)?;
+        let is_left = seen & OWNER_DIED != 0 || asks && is_gone(&self.worker, seen)?;
         if is_to_be_confirmed(is_left, asks) {
             self.confirm()?;
         }
@@ -104,7 +104,7 @@ impl<M: Memory> Handle<M> {
             return Ok(());
         }
         self.confirm().inspect_err(|_| {
-            self.tell(self.word(), before | FREED, self.object.event_count());
+            self.tell(self.word(), before | OWNER_DIED, self.object.event_count());
         })
     }
 
@@ -164,7 +164,7 @@ pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64)
     match word.compare_exchange_acquire(mem, seen, new) {
         Ok(_) => Some(seen),
         Err(found)
-            if !is_free(seen) && found == seen | FREED && !mutant::is(Mutant::RecoveryTakenForRival) =>
+            if !is_free(seen) && found == seen | OWNER_DIED && !mutant::is(Mutant::RecoveryTakenForRival) =>
         {
             // NO PAIR: claim
             word.compare_exchange_acquire(mem, found, new).ok()
@@ -176,8 +176,8 @@ pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64)
 /// Marks a word's owner as a former one, if the word still names it.
 pub(super) fn free_of<M: Memory>(worker: &Worker<M>, word: SyncWord, owner: u64) {
     let mem = worker.mem();
-    mutant::also(Mutant::RecoveredBlindly, || word.store(mem, owner | FREED));
+    mutant::also(Mutant::RecoveredBlindly, || word.store(mem, owner | OWNER_DIED));
     // If it fails, a successor was quicker.
     // NO PAIR: claim
-    let _ = word.compare_exchange_acquire(mem, owner, owner | FREED);
+    let _ = word.compare_exchange_acquire(mem, owner, owner | OWNER_DIED);
 }

@@ -1,6 +1,6 @@
 //! What recovery does with the locks of a dead worker, before its place is used again.
 //!
-//! For each slot of the place, by the lock that it names: a word that names the dead worker is marked freed; a shared hold ends. In a
+//! For each slot of the place, by the lock that it names: a word that names the dead worker is marked *owner died*; a shared hold ends. In a
 //! queue, the waiter behind a dead slot must see it. If there is none, and nobody alive is in front, recovery makes the end of the queue
 //! dirty, which takes the slot's place. If nobody refers to the slot at all, it never joined, or its end was not written down: recovery puts
 //! it at rest. The threads that sleep for the dead worker are woken: the kernel wakes only one of those that sleep on a death slot, and

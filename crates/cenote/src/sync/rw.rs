@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::guard::{Guard, ReadGuard, Release};
 use super::held::Handle;
 use super::object::{Form, Object};
-use super::owner::{FREED, former, free_in, free_of, is_free, is_nobody};
+use super::owner::{OWNER_DIED, former, free_in, free_of, is_free, is_nobody};
 use super::sleep::{sleep, sleep_for_owner};
 use super::wait::{Next, Timeout, Waiting};
 use crate::error::{Error, Result};
@@ -204,7 +204,11 @@ impl<M: Memory> ReadWriteLock<M> {
         let alone = self.outlast(waiting);
         if !matches!(alone, Ok(true)) {
             // The next owner is still to be told of the dead one that this one took the lock from.
-            let word = if is_nobody(before) { before } else { before | FREED };
+            let word = if is_nobody(before) {
+                before
+            } else {
+                before | OWNER_DIED
+            };
             self.handle.give_back(slot, word);
         }
         Ok(alone?.then(|| Guard::new(self, slot, former(before))))
@@ -544,7 +548,7 @@ impl<M: Memory> Release<M> for ReadWriteLock<M> {
         handle.give_back(
             slot,
             if poisoned {
-                handle.mine() | FREED
+                handle.mine() | OWNER_DIED
             } else {
                 handle.free
             },

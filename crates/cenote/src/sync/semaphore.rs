@@ -10,7 +10,7 @@
 //! **A thread** may have several permits, each with a slot of its own.
 //!
 //! **A crash** of an owner leaves its identity in the permit's word. A thread that asks for a permit sees that it is gone and exchanges the word;
-//! recovery may mark it freed before. A crash of a waiter leaves a slot in the queue; the waiter behind goes past it.
+//! recovery may mark it *owner died* before. A crash of a waiter leaves a slot in the queue; the waiter behind goes past it.
 //!
 //! **Removal** waits for nobody: owners keep their permits. The count of [incarnations](super::removal) says that the semaphore is gone; a thread
 //! checks it after each permit that it takes, and before each sleep.
@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::exclusive::IN_VAIN;
 use super::held::Handle;
 use super::object::{Form, Object, PERMITS_MAX};
-use super::owner::{FREED, former, is_free, take_word};
+use super::owner::{OWNER_DIED, former, is_free, take_word};
 use super::sleep::sleep_for_owners;
 use super::wait::{Next, Timeout, Waiting};
 use super::wait_queue::walk_queue;
@@ -184,7 +184,7 @@ impl<M: Memory> Semaphore<M> {
             {
                 handle.tell(
                     word,
-                    if seen == 0 { 0 } else { seen | FREED },
+                    if seen == 0 { 0 } else { seen | OWNER_DIED },
                     handle.object.event_count(),
                 );
                 return Err(removed);
@@ -355,7 +355,7 @@ impl<M: Memory> Drop for Permit<'_, M> {
             note.store(handle.mem(), 0);
             crash_point(Point::HeldForgotten);
         }
-        let after = if poisoned { handle.mine() | FREED } else { 0 };
+        let after = if poisoned { handle.mine() | OWNER_DIED } else { 0 };
         handle.tell(word, after, handle.object.event_count());
         handle.release(self.slot);
     }

@@ -4,7 +4,7 @@
 //! Its word is described in [`owner`](super::owner), the slots in [`held`](super::held).
 //!
 //! **A crash** of the owner leaves its identity in the word. A waiter sees that it is gone and exchanges the word; recovery
-//! may mark it freed before. A crash of a waiter leaves nothing but its slot.
+//! may mark it *owner died* before. A crash of a waiter leaves nothing but its slot.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::Form;
-use super::owner::{FREED, former, free_in};
+use super::owner::{OWNER_DIED, former, free_in};
 use super::wait::{SPINS, Timeout, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
@@ -149,7 +149,7 @@ impl<M: Memory> Release<M> for SpinLock<M> {
     fn unlock(&self, slot: usize, poisoned: bool) {
         let handle = &self.0;
         let word = if poisoned {
-            handle.mine() | FREED
+            handle.mine() | OWNER_DIED
         } else {
             handle.free
         };

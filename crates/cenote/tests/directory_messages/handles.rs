@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cenote::Acquired;
-use cenote::remote::{Address, Error, LockClient, LockService, ServiceOptions, Standing, status};
+use cenote::remote::{Address, Error, LeaseState, LockClient, LockService, ServiceOptions, status};
 use cenote::sync::Timeout;
 
 fn service() -> LockService {
@@ -173,7 +173,7 @@ fn misuse_and_timeouts_are_told() {
     assert_eq!(mine.write().err(), Some(Error::Closed));
     drop(service);
     assert_eq!(theirs.write().err(), Some(Error::Disconnected));
-    assert_eq!(other.standing(), Standing::Ended);
+    assert_eq!(other.lease_state(), LeaseState::Ended);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use cenote::Acquired;
-use cenote::remote::{Error, LockClient, Standing};
+use cenote::remote::{Error, LeaseState, LockClient};
 use cenote::sync::directory::messages::Directory;
 use cenote::sync::directory::messages::directory::Limits;
 use cenote::sync::directory::messages::message::{NodeSays, Open, Session, ToDirectory, ToNode};
@@ -94,8 +94,8 @@ fn connect(hub: &Hub, network: &Network) -> LockClient {
     LockClient::over(link).unwrap()
 }
 
-fn wait_for(client: &LockClient, standing: Standing) {
-    while client.standing() != standing {
+fn wait_for(client: &LockClient, lease_state: LeaseState) {
+    while client.lease_state() != lease_state {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -137,7 +137,7 @@ fn a_node_that_was_away_for_longer_than_its_lease_is_fenced() {
     assert_eq!(mine.write_for(Duration::from_millis(20)).err(), None);
     assert!(mine.try_read().unwrap().is_none());
     network.cut(false);
-    wait_for(&away, Standing::Ended);
+    wait_for(&away, LeaseState::Ended);
     assert_eq!(mine.read().err(), Some(Error::Fenced));
     drop(successor);
     let guard = theirs.read().unwrap();
@@ -154,10 +154,10 @@ fn a_node_whose_answers_come_late_goes_on() {
     *guard = 5;
     // The service hears it all the time.
     network.set(false, true);
-    wait_for(&client, Standing::Unconfirmed);
+    wait_for(&client, LeaseState::Unconfirmed);
     assert_eq!(guard.set_note(1), Err(Error::Unconfirmed));
     network.set(false, false);
-    wait_for(&client, Standing::Confirmed);
+    wait_for(&client, LeaseState::Confirmed);
     guard.set_note(2).unwrap();
     guard.unlock().unwrap();
     let guard = lock.read().unwrap();
@@ -182,7 +182,7 @@ fn a_node_that_is_silent_is_declared_dead_though_its_connection_lives() {
     let guard = third.rwlock::<u64>("stock").unwrap();
     drop(guard.write().unwrap());
     network.cut(false);
-    wait_for(&silent, Standing::Ended);
+    wait_for(&silent, LeaseState::Ended);
 }
 
 /// A node of the test's own gets a lock to write.

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use cenote::remote::{
-    Address, ConnectError, Error, LockClient, LockService, ServiceOptions, Standing, status,
+    Address, ConnectError, Error, LeaseState, LockClient, LockService, ServiceOptions, status,
 };
 use cenote::sync::directory::messages::message::{
     DirectorySays, Grant, NodeSays, Session, ToDirectory, ToNode, Transfer,
@@ -235,7 +235,7 @@ fn a_peer_that_says_a_byte_now_and_then_does_not_hold_up_who_connects() {
     assert!(
         matches!(
             joined,
-            Some(ConnectError::Silent { .. } | ConnectError::Stranger { .. })
+            Some(ConnectError::Silent { .. } | ConnectError::NotALockService { .. })
         ),
         "{joined:?}"
     );
@@ -243,7 +243,7 @@ fn a_peer_that_says_a_byte_now_and_then_does_not_hold_up_who_connects() {
     assert!(
         matches!(
             asked,
-            Some(ConnectError::Silent { .. } | ConnectError::Stranger { .. })
+            Some(ConnectError::Silent { .. } | ConnectError::NotALockService { .. })
         ),
         "{asked:?}"
     );
@@ -267,7 +267,10 @@ fn who_listens_nowhere_or_is_no_service_is_told_of() {
         // Until the other side has had enough.
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    assert!(matches!(error(&here.address), ConnectError::Stranger { .. }));
+    assert!(matches!(
+        error(&here.address),
+        ConnectError::NotALockService { .. }
+    ));
     server.join().unwrap();
 }
 
@@ -393,8 +396,8 @@ fn who_sends_what_is_no_message_is_cut() {
     assert_ne!(session, of_client);
     *lock.write().unwrap() += 1;
     assert_eq!(
-        (*lock.read().unwrap(), client.standing()),
-        (2, Standing::Confirmed)
+        (*lock.read().unwrap(), client.lease_state()),
+        (2, LeaseState::Confirmed)
     );
 }
 

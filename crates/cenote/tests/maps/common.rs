@@ -32,8 +32,8 @@ pub fn sp() -> Guidelines {
 }
 
 /// In place.
-pub fn cc() -> Guidelines {
-    Guidelines::CC
+pub fn in_place() -> Guidelines {
+    Guidelines::IN_PLACE
 }
 
 /// Small at first, so that pools grow too.

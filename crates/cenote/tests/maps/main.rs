@@ -68,7 +68,7 @@ mod every_map_of_byte_strings {
             threads_agree,
             large_values_and_keys,
         ] of bytes for
-        hash: cenote::Map on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc], delegated [p3];
+        hash: cenote::Map on coherent [p3, sp, in_place], noncoherent [p3, replicated, sp, in_place], delegated [p3];
         ordered: cenote::Ordered on coherent [p3, sp], noncoherent [p3, replicated, sp], delegated [p3];
     );
 }
@@ -96,7 +96,7 @@ mod every_map_that_shrinks {
 mod every_map_against_a_model {
     everywhere!(
         [follows_the_model] of model for
-        hash: cenote::Map on coherent [p3, cc], noncoherent [p3, cc], delegated [p3];
+        hash: cenote::Map on coherent [p3, in_place], noncoherent [p3, in_place], delegated [p3];
         ordered: cenote::Ordered on coherent [p3], noncoherent [p3], delegated [p3];
     );
 }
@@ -113,7 +113,7 @@ mod every_map_of_words {
             threads_agree_on_words,
             one_thread_wins,
         ] of words for
-        hash: cenote::index::hash::HashMap on coherent [p3, sp, cc], noncoherent [p3, replicated, sp, cc], delegated [p3];
+        hash: cenote::index::hash::HashMap on coherent [p3, sp, in_place], noncoherent [p3, replicated, sp, in_place], delegated [p3];
         ordered: cenote::index::ordered::OrderedMap on coherent [p3, sp], noncoherent [p3, replicated, sp], delegated [p3];
         btree: cenote::index::baseline::btree::BTree on coherent [sp], noncoherent [sp], delegated [];
         clht: cenote::index::baseline::clht::Clht on coherent [sp], noncoherent [sp], delegated [];

@@ -11,14 +11,14 @@ use crate::map::MapKind;
 
 /// Which of the paper's guidelines are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// All of them: out of place, replicated, speculative
     P3,
     /// Out of place only
     Sp,
     /// None: small values are overwritten in place
-    Cc,
+    InPlace,
 }
 
 impl Form {
@@ -27,7 +27,16 @@ impl Form {
         match self {
             Self::P3 => Guidelines::P3,
             Self::Sp => Guidelines::SP,
-            Self::Cc => Guidelines::CC,
+            Self::InPlace => Guidelines::IN_PLACE,
+        }
+    }
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::P3 => "P3",
+            Self::Sp => "SP",
+            Self::InPlace => "in place",
         }
     }
 }

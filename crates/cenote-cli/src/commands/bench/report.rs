@@ -118,12 +118,12 @@ impl Report {
     /// Above the first report.
     pub fn head(&self) -> String {
         format!(
-            "{} map, {} memory, guidelines {:?}, {} records, keys of 8 bytes, values of {} bytes\n\
+            "{} map, {} memory, guidelines {}, {} records, keys of 8 bytes, values of {} bytes\n\
              {} process{} of {} thread{}; one operation in {SAMPLE} is timed, in nanoseconds\n\n\
              {:<9} {:>12} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
             self.map.name(),
             self.kind,
-            self.guidelines,
+            self.guidelines.name(),
             count(self.records),
             self.value_size,
             self.processes,

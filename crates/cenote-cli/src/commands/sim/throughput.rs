@@ -171,7 +171,7 @@ fn text(answer: &Answer) -> String {
         traffic,
         ..
     } = &answer.throughput;
-    let form = format!("{:?}", answer.guidelines).to_uppercase();
+    let form = answer.guidelines.name();
     let each: Vec<String> = traffic
         .by_kind()
         .iter()

@@ -1,6 +1,6 @@
 //! Sessions end, and time passes: by a death, by silence, by what the directory is told. What must hold then.
 
-use cenote::sync::directory::messages::client::Standing;
+use cenote::sync::directory::messages::client::LeaseState;
 use cenote::sync::directory::messages::message::{LockId, NO_LOCK, Session};
 use cenote::sync::directory::node::Node;
 use cenote::sync::directory::queue::Request;
@@ -97,8 +97,10 @@ impl World {
     pub(super) fn check_leases(&self) -> Result<(), Fault> {
         for (n, peer) in self.peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
-            let standing = peer.node.client().standing(clock_at(peer.clock, self.now));
-            if standing == Standing::Confirmed && !self.directory.is_current(peer.node.client().session()) {
+            let lease_state = peer.node.client().lease_state(clock_at(peer.clock, self.now));
+            if lease_state == LeaseState::Confirmed
+                && !self.directory.is_current(peer.node.client().session())
+            {
                 return Err(format!("node {n} counts on its lease, and was declared dead"));
             }
         }

@@ -1,6 +1,6 @@
 //! Threads visit locks, and what they must find there.
 
-use cenote::sync::directory::messages::client::Standing;
+use cenote::sync::directory::messages::client::LeaseState;
 use cenote::sync::directory::messages::message::LockId;
 use cenote::sync::directory::messages::threads::{Asked, Held, Misuse, Unlock};
 
@@ -154,7 +154,9 @@ impl World {
                 Doing::Waits(lock, op) => {
                     if let Some(held) = peer.node.enter(lock, t as u64 + 1, op.wants(), now) {
                         self.enter(n, t, lock, op, held)?;
-                    } else if peer.node.client().standing(now) == Standing::Ended || peer.node.is_closing() {
+                    } else if peer.node.client().lease_state(now) == LeaseState::Ended
+                        || peer.node.is_closing()
+                    {
                         peer.threads[t].doing = Doing::Nothing;
                         peer.threads[t].script.clear();
                         let messages = peer.node.withdraw(lock, t as u64 + 1);
@@ -162,7 +164,7 @@ impl World {
                     }
                 }
                 Doing::Commits(lock, epoch, count) => {
-                    if peer.node.client().standing(now) == Standing::Ended {
+                    if peer.node.client().lease_state(now) == LeaseState::Ended {
                         // Nobody knows what has become of it.
                         peer.threads[t].doing = Doing::Nothing;
                     } else if peer.node.is_committed(lock, epoch) {

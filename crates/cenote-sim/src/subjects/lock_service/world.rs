@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 
-use cenote::sync::directory::messages::client::Standing;
+use cenote::sync::directory::messages::client::LeaseState;
 use cenote::sync::directory::messages::directory::Limits;
 use cenote::sync::directory::messages::locked::Locked;
 use cenote::sync::directory::messages::message::{
@@ -201,10 +201,10 @@ impl World {
 
     /// Whether a node can neither get a lock nor is about to: it has heard that it was declared dead, or leaves.
     pub fn is_over(&self, n: usize) -> bool {
-        let standing = |peer: &Peer| peer.node.client().standing(clock_at(peer.clock, self.now));
+        let lease_state = |peer: &Peer| peer.node.client().lease_state(clock_at(peer.clock, self.now));
         self.peers[n]
             .as_ref()
-            .is_none_or(|peer| standing(peer) == Standing::Ended)
+            .is_none_or(|peer| lease_state(peer) == LeaseState::Ended)
     }
 
     pub(super) fn send(&mut self, messages: Vec<ToDirectory>) {

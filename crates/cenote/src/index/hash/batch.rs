@@ -42,6 +42,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// [`HashMap::get_many`] for 8-byte keys and values. Values of other lengths count as missing.
+    ///
+    /// Cost: as of [`HashMap::get_many`].
     pub fn get_many_u64(&self, keys: &[u64], mut each: impl FnMut(usize, Option<u64>)) -> Result<()> {
         let mut first = 0;
         for group in keys.chunks(GROUP) {

@@ -33,6 +33,8 @@ impl<M: Memory> HashMap<M> {
     /// Calls `each` for the pairs of the next group that has any, and returns where to go on; `None` at the end.
     ///
     /// The map is pinned meanwhile; `each` should be quick.
+    ///
+    /// Cost: a load for each slot of the groups that it reads and of their chains, and one to a few misses for each pair.
     pub fn step(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
         let mut position = from.0;
         while position < END {
@@ -56,6 +58,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Calls `each` for every pair.
+    ///
+    /// Cost: as of [`HashMap::step`], for all groups.
     pub fn for_each(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
         let mut cursor = Some(Cursor::default());
         while let Some(from) = cursor {
@@ -127,6 +131,8 @@ pub struct Iter<'a, M: Memory> {
 
 impl<M: Memory> HashMap<M> {
     /// Iterates over copies of all pairs; see the [module documentation](self) for what it guarantees.
+    ///
+    /// Cost: as of [`HashMap::step`], for each group, and the copies.
     pub fn iter(&self) -> Iter<'_, M> {
         Iter {
             map: self,

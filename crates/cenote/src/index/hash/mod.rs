@@ -248,6 +248,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Whether it has no keys; see [`HashMap::len`].
+    ///
+    /// Cost: that of [`HashMap::len`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -280,6 +282,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// A copy of the value of an 8-byte key, if it has 8 bytes. See [`HashMap::get`].
+    ///
+    /// Cost: as of [`HashMap::get`].
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let hash = self.hash(&key.to_le_bytes());

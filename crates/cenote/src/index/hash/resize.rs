@@ -229,6 +229,8 @@ impl<M: Memory> HashMap<M> {
 
     /// Gives the map a level for `keys` keys from the start; removals never make it smaller. If the map has a level
     /// already, a call with fewer keys only lowers the reservation: removals may then shrink the map.
+    ///
+    /// Cost: the directory's lock and some round trips; if there is no level yet, its allocation and initialisation.
     pub fn reserve(&self, keys: u64) -> Result<()> {
         with_room(&self.worker, || self.attempt_to_reserve(keys))
     }

@@ -50,6 +50,8 @@ impl<M: Memory> HashMap<M> {
 
     /// [`HashMap::put`] for an 8-byte key and value.
     ///
+    /// Cost: as of [`HashMap::put`].
+    ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     #[inline]
     pub fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
@@ -57,6 +59,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Sets a key's value if it has none. Returns whether it did.
+    ///
+    /// Cost: as of [`HashMap::put`] if the key has no value; else a search.
     ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
@@ -68,6 +72,8 @@ impl<M: Memory> HashMap<M> {
 
     /// Replaces a key's value if it is `expected`. In a map that overwrites in place, an 8-byte value of an 8-byte
     /// key can only be replaced by another of 8 bytes ([`Error::InPlace`]).
+    ///
+    /// Cost: as of [`HashMap::put`], and a read of the value that is there; without the write if that is another.
     ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full), [`Error::InPlace`](crate::Error::InPlace).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {

@@ -53,6 +53,8 @@ impl<M: Memory> OrderedMap<M> {
 
     /// The value of an 8-byte key, if it has 8 bytes. Keys are ordered by their bytes, so numbers must be stored with the
     /// highest byte first: the key is `key.to_be_bytes()`.
+    ///
+    /// Cost: as of [`OrderedMap::get`].
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let _pin = self.worker.pin()?;

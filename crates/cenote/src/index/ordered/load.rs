@@ -19,6 +19,8 @@ impl<M: Memory> OrderedMap<M> {
     ///
     /// Each pair is put as by [`OrderedMap::put`]; concurrent readers may see some of them. Keys after all
     /// others fill leaves one by one, at the cost of two small writes and one page for each 28 of them.
+    ///
+    /// Cost: as of [`OrderedMap::put`] once for each leaf and for each pair of another size.
     pub fn put_all<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,

@@ -153,7 +153,7 @@ impl<M: Memory> OrderedMap<M> {
 
     /// The same handle with room for so many notes of nodes that their parents may not know. Any number is correct: other writers
     /// post what this one does not.
-    pub fn with_notes(mut self, most: usize) -> Self {
+    pub fn with_unposted(mut self, most: usize) -> Self {
         self.notes_max = most;
         self
     }
@@ -189,6 +189,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Whether it has no keys; see [`OrderedMap::len`].
+    ///
+    /// Cost: that of [`OrderedMap::len`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

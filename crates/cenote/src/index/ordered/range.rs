@@ -60,6 +60,8 @@ impl<M: Memory> OrderedMap<M> {
 
     /// Calls `each` for the pairs of the first leaf of a range, all of one moment, and returns where the
     /// next leaf begins; `None` if the range ends before.
+    ///
+    /// Cost: that of a [`scan`](OrderedMap::scan) of one leaf.
     pub fn step(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8])) -> Result<Option<Vec<u8>>> {
         self.scan_some(range, 1, &mut |key, value| {
             each(key, value);
@@ -183,6 +185,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The number of keys in a range, with the guarantees of a scan.
+    ///
+    /// Cost: that of a [`scan`](OrderedMap::scan).
     pub fn count(&self, range: Range<'_>) -> Result<u64> {
         let mut count = 0;
         self.scan(range, |_, _| {
@@ -193,6 +197,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Calls `each` for every pair, in ascending order.
+    ///
+    /// Cost: that of a [`scan`](OrderedMap::scan) of all.
     pub fn for_each(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
         self.scan(Range::ALL, |key, value| {
             each(key, value);
@@ -201,16 +207,22 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The pair with the least key.
+    ///
+    /// Cost: as of [`OrderedMap::least_from`].
     pub fn first(&self) -> Result<Option<Pair>> {
         self.least_from(&[])
     }
 
     /// The pair with the greatest key.
+    ///
+    /// Cost: as of [`OrderedMap::greatest_before`].
     pub fn last(&self) -> Result<Option<Pair>> {
         self.greatest_before(None)
     }
 
     /// The pair with the least key above a key.
+    ///
+    /// Cost: as of [`OrderedMap::least_from`].
     pub fn successor(&self, key: &[u8]) -> Result<Option<Pair>> {
         let mut from = key.to_vec();
         from.push(0);
@@ -218,11 +230,15 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The pair with the greatest key below a key.
+    ///
+    /// Cost: as of [`OrderedMap::greatest_before`].
     pub fn predecessor(&self, key: &[u8]) -> Result<Option<Pair>> {
         self.greatest_before(Some(key))
     }
 
     /// The pair with the least key that is not below `from`.
+    ///
+    /// Cost: as of [`OrderedMap::get_copied`], and a sync load and the lines of each empty leaf behind.
     pub fn least_from(&self, from: &[u8]) -> Result<Option<Pair>> {
         loop {
             let _pin = self.worker.pin()?;
@@ -249,6 +265,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The pair with the greatest key below `end`, or with the greatest of all.
+    ///
+    /// Cost: as of [`OrderedMap::get_copied`], and a search for each empty leaf before.
     pub fn greatest_before(&self, end: Option<&[u8]>) -> Result<Option<Pair>> {
         loop {
             let _pin = self.worker.pin()?;

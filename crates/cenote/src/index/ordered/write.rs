@@ -49,12 +49,16 @@ impl<M: Memory> OrderedMap<M> {
 
     /// [`OrderedMap::put`] for an 8-byte key and value; the key as in [`OrderedMap::get_u64`].
     ///
+    /// Cost: as of [`OrderedMap::put`].
+    ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         self.put(&key.to_be_bytes(), &value.to_le_bytes())
     }
 
     /// Sets a key's value if it has none. Returns whether it did.
+    ///
+    /// Cost: as of [`OrderedMap::put`] if the key has no value; else a search.
     ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
@@ -63,6 +67,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Replaces a key's value if it is `expected`.
+    ///
+    /// Cost: as of [`OrderedMap::put`] if the value is the expected one; else a search.
     ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {

@@ -10,8 +10,8 @@
 //! | up (g), agent | up (g) | the agent | the agent before it is dead, or there was none |
 //! | leaving (g) | up (g) | the agent | it wants to end; from now on no process joins |
 //! | up (g) | leaving (g) | the agent, or the next one | other processes of the host still have the pool open; or the agent has died |
-//! | fencing (g) | up, leaving (g) | the leading monitor | the host missed its heartbeats |
-//! | down (g + 1) | fencing (g) | the leading monitor | the fence says that the host is certainly down |
+//! | fencing (g) | up, leaving (g) | a monitor | the host missed its heartbeats |
+//! | down (g + 1) | fencing (g) | a monitor | the fence says that the host is certainly down |
 //! | down (g + 1) | fencing (g) | an agent that starts | it is the same boot of the same machine, whose kernel says that nothing of g lives |
 //! | down (g + 1) | leaving (g) | the agent | it has left its own place; its last write |
 //!

@@ -399,7 +399,7 @@ impl Group {
     /// Makes sure that there is room for one more member besides `joined`.
     fn make_room<M: Memory>(&self, worker: &Worker<M>, joined: u64) -> Result<()> {
         let counted = self.counted(worker);
-        let (least, laggard) = self.least_cursor(worker, counted)?;
+        let (least, slowest) = self.least_cursor(worker, counted)?;
         let kept = if mutant::is(Mutant::GroupRoomForgotten) {
             0
         } else {
@@ -408,12 +408,12 @@ impl Group {
         if counted - least + kept + EVENTS_A_JOIN <= self.events {
             return Ok(());
         }
-        let laggard = match laggard {
+        let slowest = match slowest {
             Some(place) => self.member(worker, place)?.name,
             None => String::new(),
         };
         Err(Error::GroupFull {
-            laggard,
+            slowest,
             behind: counted - least,
         })
     }

@@ -71,7 +71,7 @@ pub trait Fencer {
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum LeaseEvent {
     /// A process without a host id executes the exchanges, or was killed when it did.
-    HostlessServes,
+    ServedWithoutHostId,
     /// Its host is to execute the exchanges, after others are fenced.
     LeaseNamed {
         /// The hosts that may have executed them until now.
@@ -237,7 +237,7 @@ impl<M: Memory> FailoverController<M> {
     fn is_needed(&mut self, lease: Lease, how: Poll, tell: &mut dyn FnMut(LeaseEvent)) -> Result<bool> {
         match lease {
             Lease::Nobodys if self.is_held_hostless() => {
-                self.tell_once(LeaseEvent::HostlessServes, tell);
+                self.tell_once(LeaseEvent::ServedWithoutHostId, tell);
                 Ok(false)
             }
             Lease::Nobodys => Ok(true),

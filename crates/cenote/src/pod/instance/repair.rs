@@ -1,9 +1,8 @@
 //! Who repairs a pool has it alone.
 //!
-//! What repair frees is what nothing refers to, and that is so only if nobody can make something that refers to it between a look and the free. So the
-//! repairer writes its identity into a word of the superblock ([`REPAIRER`]), and counts then who else is there; who joins, or attaches a worker, makes its
-//! entry alive first and looks at that word then. Both by exchanges that are complete before what follows them is read: of two that come at a time one
-//! sees the other at least. Who sees a repairer that lives is refused; a repairer that sees anybody withdraws.
+//! Repair frees what nothing refers to. So nobody may create a reference meanwhile. The repairer sets [`REPAIRER`], a word of the superblock, then counts
+//! the others; a joiner, also a worker that attaches, becomes alive, then reads `REPAIRER`. One sees the other, as both write by exchanges that are
+//! complete before the read. A joiner that sees a living repairer is refused; a repairer that sees anybody withdraws.
 //!
 //! | step | who | a crash after it leaves |
 //! |---|---|---|

@@ -52,7 +52,7 @@ const STEPS_OF_WHOLE: u64 = 64;
 ///
 /// let reader = Pool::<cenote::Coherent>::open_read_only(&path, &Options::default())?;
 /// assert_eq!(reader.map("cities")?.get(b"paris")?.as_deref(), Some(&b"48.85 N 2.35 E"[..]));
-/// assert!(reader.stat()?.snapshot);
+/// assert!(reader.stat()?.without_place);
 /// # Ok(())
 /// # }
 /// ```

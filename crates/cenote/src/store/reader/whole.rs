@@ -39,7 +39,7 @@ impl<M: Memory> Reader<M> {
             match figures {
                 Ok(figures) => {
                     return Ok(Stat {
-                        snapshot: true,
+                        without_place: true,
                         ..figures
                     });
                 }
@@ -72,7 +72,7 @@ impl<M: Memory> Reader<M> {
                         other_processes: living,
                         unrecovered_processes: dead,
                         is_uncertain: is_uncertain || report.is_uncertain,
-                        snapshot: true,
+                        without_place: true,
                         ..report
                     };
                     if passes.are_enough(&mut report, was_alone) {

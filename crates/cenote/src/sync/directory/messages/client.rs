@@ -36,9 +36,9 @@ struct Opening {
 /// What came of a name: the lock and the lengths of its regions, or why there is none.
 pub type Opened = Result<(LockId, Vec<u32>), Refusal>;
 
-/// Whether a node is one of the directory.
+/// Whether the lease of a node stands, and with it the node's membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseState {
     /// The directory has not declared it dead.
     Confirmed,
     /// The lease has run out; nobody knows whether the directory has declared it dead.
@@ -72,12 +72,12 @@ impl Client {
         &self.lease
     }
 
-    /// Whether it is one of the directory.
-    pub fn standing(&self, now: Moment) -> Standing {
+    /// The state of its lease at a moment.
+    pub fn lease_state(&self, now: Moment) -> LeaseState {
         match self.is_ended || self.is_leaving {
-            true => Standing::Ended,
-            false if now < self.lease.until() => Standing::Confirmed,
-            false => Standing::Unconfirmed,
+            true => LeaseState::Ended,
+            false if now < self.lease.until() => LeaseState::Confirmed,
+            false => LeaseState::Unconfirmed,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::client::{Client, Standing};
+use super::client::{Client, LeaseState};
 use super::copy::Copy;
 use super::message::{Former, LockId, ToDirectory, ToNode};
 use super::moment::Moment;
@@ -86,8 +86,8 @@ impl NodeState {
 
     /// Whether threads may get locks.
     fn is_confirmed(&self, now: Moment) -> bool {
-        let standing = self.client.standing(now);
-        standing == Standing::Confirmed || mutant::is(Mutant::RemoteLeaseIgnored)
+        let lease_state = self.client.lease_state(now);
+        lease_state == LeaseState::Confirmed || mutant::is(Mutant::RemoteLeaseIgnored)
     }
 
     /// A thread asks for a lock.

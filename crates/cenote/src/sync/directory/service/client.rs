@@ -13,7 +13,7 @@ use super::error::Error;
 use super::link::{ConnectError, Incoming, Link, Outgoing};
 use super::pace::Pace;
 use crate::memory::{ForkWatch, forked, watch_fork};
-use crate::sync::directory::messages::client::{Client, Standing};
+use crate::sync::directory::messages::client::{Client, LeaseState};
 use crate::sync::directory::messages::message::{DirectorySays, LockId, NO_LOCK, Session, ToDirectory};
 use crate::sync::directory::messages::moment::Moment;
 use crate::sync::directory::messages::threads::NodeState;
@@ -113,10 +113,10 @@ impl LockClient {
     }
 
     /// Whether the service has declared this node dead, as far as is known here.
-    pub fn standing(&self) -> Standing {
+    pub fn lease_state(&self) -> LeaseState {
         match self.shared.is_forked() {
-            true => Standing::Ended,
-            false => self.shared.state().node.client().standing(now()),
+            true => LeaseState::Ended,
+            false => self.shared.state().node.client().lease_state(now()),
         }
     }
 
@@ -291,8 +291,8 @@ impl Runtime {
     /// Fails if the session has ended, or may have.
     pub(super) fn confirm(&self) -> Result<(), Error> {
         self.check()?;
-        match self.node.client().standing(now()) {
-            Standing::Confirmed => Ok(()),
+        match self.node.client().lease_state(now()) {
+            LeaseState::Confirmed => Ok(()),
             _ => Err(Error::Unconfirmed),
         }
     }

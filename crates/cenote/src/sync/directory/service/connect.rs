@@ -105,7 +105,7 @@ impl Failed<'_> {
             LinkError::Cut => ConnectError::Cut,
             LinkError::Io(error) if is_late(error.kind()) => self.silent(),
             LinkError::Io(error) => error.into(),
-            LinkError::Frame(why) => ConnectError::Stranger {
+            LinkError::Frame(why) => ConnectError::NotALockService {
                 address: self.address.clone(),
                 why,
             },

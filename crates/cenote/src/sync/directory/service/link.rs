@@ -34,7 +34,7 @@ pub enum ConnectError {
     },
     /// Who listens there does not speak as a lock service of this version does.
     #[error("{address}: who listens there is no lock service of this version of cenote: {why}")]
-    Stranger {
+    NotALockService {
         /// Where.
         address: Address,
         /// What is wrong with it.

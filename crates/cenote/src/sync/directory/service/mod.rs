@@ -34,7 +34,7 @@ pub mod regions;
 pub mod rwlock;
 pub mod stream;
 
-pub use crate::sync::directory::messages::client::Standing;
+pub use crate::sync::directory::messages::client::LeaseState;
 pub use crate::sync::directory::messages::frame::FrameError;
 pub use address::{Address, AddressError};
 pub use client::LockClient;

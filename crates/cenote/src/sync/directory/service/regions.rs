@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::client::{LockClient, Runtime, Shared, until};
 use super::clock::now;
 use super::error::Error;
-use crate::sync::directory::messages::client::{Opened, Standing};
+use crate::sync::directory::messages::client::{LeaseState, Opened};
 use crate::sync::directory::messages::copy::Copy;
 use crate::sync::directory::messages::message::{Former, LockId, NAME_MAX};
 use crate::sync::directory::messages::region::{Data, is_possible};
@@ -193,7 +193,7 @@ impl RegionsLock {
             let until = match &waits_until {
                 Until::Moment(moment) => *moment,
                 Until::Answer(heartbeat) => {
-                    let is_confirmed = state.node.client().standing(now()) == Standing::Confirmed;
+                    let is_confirmed = state.node.client().lease_state(now()) == LeaseState::Confirmed;
                     match is_confirmed && state.node.client().lease().answered() < *heartbeat {
                         true => Some(state.lease_ends()),
                         false => break Ok(None),
