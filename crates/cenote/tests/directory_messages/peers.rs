@@ -6,7 +6,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -467,12 +466,13 @@ fn a_node_that_reads_nothing_has_the_service_keep_little() {
 #[test]
 fn a_socket_is_never_open_to_other_users() {
     let here = here();
-    let is_over = AtomicBool::new(false);
+    let (end, is_over) = mpsc::channel::<()>();
     let seen = std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
+        let path = &here.path;
+        let watcher = scope.spawn(move || {
             let mut seen = BTreeSet::new();
-            while !is_over.load(Ordering::Relaxed) {
-                let found = here.path.symlink_metadata();
+            while is_over.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                let found = path.symlink_metadata();
                 seen.extend(found.map(|found| found.permissions().mode() & 0o777).ok());
             }
             seen
@@ -480,7 +480,7 @@ fn a_socket_is_never_open_to_other_users() {
         for _ in 0..300 {
             drop(service(&here.address));
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         watcher.join().unwrap()
     });
     assert_eq!(seen, BTreeSet::from([0o600]));
