@@ -284,6 +284,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         LeaseUnfenced => quick(noncoherent(Lease, 3, 1, 40, 2, Random)),
         // One run in a thousand shows it.
         LeaseNotReread => quick(noncoherent(Lease, 4, 1, 80, 3, Random)),
+        // One run in some hundred shows it.
+        HostlessLeft => quick(coherent(Lease, 3, 2, 14, 2, Random)),
 
         DeadNotDrained => slow(noncoherent(SecondProcesses, 2, 2, 20, 2, Random)),
         RepairUnasked | RepairUncounted => quick(coherent(Repairs, 3, 1, 10, 0, Random)),

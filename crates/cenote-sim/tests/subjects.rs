@@ -382,6 +382,8 @@ fn what_was_found_stays_mended() {
         // A failover controller gave back the lease as it had read it, although another host that was named had taken it since. And a fault of
         // the subject: the host named for the lease was dead for good, and no other host might act for as long as one waits for it.
         (fourteen(Subject::Lease, true), vec![604968, 605141]),
+        // A process of no host was killed as it began to serve, and what it had said kept hosts from serving.
+        (fourteen(Subject::Lease, true), vec![358]),
         // The simulator took the newest of many stores to one word, in a buffer that was full, for one that its thread does not wait for.
         (fourteen(Subject::Thin, false), vec![704841]),
     ] {

@@ -103,6 +103,7 @@ mutants! {
     SleepersForgotten = "sleepers-forgotten", "a new server does not wake the clients that the last one answered";
     LeaseUnfenced = "lease-unfenced", "the lease is taken without fencing the hosts that may have it";
     LeaseNotReread = "lease-not-reread", "the lease is taken although its word was written since";
+    HostlessLeft = "hostless-left", "a process of no host that was killed as it began to serve keeps all hosts from serving";
     CellsKept = "cells-kept", "the lines of a new block's cells stay in the cache of the worker that wrote them";
     ClassesKept = "classes-kept", "a worker's cache of block classes outlives the blocks";
     SpareKept = "spare-kept", "a spare chunk that was linked into the list still counts as spare";

@@ -1,6 +1,7 @@
 //! The allocator without a map: objects and extents are allocated for a worker's auxiliary word, published in sync words
 //! of a shared table (unused slots of a map), replaced there by others, and retired. What was written to an object must be
-//! there when it is taken.
+//! there when it is taken. In some runs a thread takes another worker's place for each operation, so that places go from host to host, and with them what
+//! hosts have in their caches of them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -47,6 +48,8 @@ fn unpublished(at: u64, len: u64) -> Unpublished {
 pub(super) const WORDS: u64 = 3;
 /// What is allocated: objects of two classes, and extents.
 pub(super) const SIZES: [u64; 4] = [64, 200, FRAME / 2 + 1, FRAME + 1];
+/// In one of so many runs threads take other places all the time.
+const VISITS: u64 = 4;
 
 /// What the subject's threads share.
 pub(super) struct Shared {
@@ -108,9 +111,13 @@ fn work<const C: bool>(
     } = shared;
     let words = words.get();
     let mut random = random(load.seed, context.thread());
-    let worker = Worker::attach(pod, load.guidelines.replicate)?;
+    let mut worker = Worker::attach(pod, load.guidelines.replicate)?;
     gathering.arrive(context);
     for n in 0..load.operations {
+        if load.seed % VISITS == 3 {
+            drop(worker);
+            worker = Worker::attach(pod, load.guidelines.replicate)?;
+        }
         let slot = word(words, below(&mut random, WORDS));
         let len = SIZES[below(&mut random, SIZES.len() as u64) as usize];
         let value = u64::from(context.thread()) << 32 | u64::from(n);

@@ -1,6 +1,7 @@
 //! A group that threads join, leave and die in, with hardly more room than their ends need. What they read must be one
 //! sequence, the same for all; in it each member joins, ends once, and rejoins. When all are gone, the group knows it. A worker
 //! whose record a recoverer has claimed is no member any more: the group has been notified of the death, even if the recoverer is stopped.
+//! Who looks at the group as `fsck` does finds it sound at any time.
 //!
 //! In every other run there is a damaged group too. It must not keep any worker from being recovered.
 
@@ -12,7 +13,7 @@ use cenote::memory::Memory;
 use cenote::pod::death::watch::Watch;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::format::record::Phase;
-use cenote::pod::group::{Creation, Event, Group, GroupHandle, Kind, Status};
+use cenote::pod::group::{self, Creation, Event, Group, GroupHandle, Kind, Status};
 use cenote::pod::instance::hooks::Dead;
 use cenote::pod::{Pod, Worker, names::directory};
 use cenote::{Error, Result};
@@ -135,6 +136,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
     let group = Group::open(&worker, NAME, TOKEN)?;
+    let at = directory::find(&worker, NAME)?.map_or(0, |named| named.offset);
     let mut watch = Watch::default();
     let mut handle: Option<(GroupHandle, bool)> = None;
     gathering.arrive(context);
@@ -169,7 +171,8 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
                 let events = read(&worker, &group, &mut sits, is_new, count, shared)?;
                 handle = Some((sits, is_new && events == 0));
             }
-            (_, None) => {}
+            // As `fsck` does, while others change it.
+            (_, None) => drop(group::audit(&worker, at)?),
         }
     }
     if let Some((handle, _)) = handle {

@@ -1,6 +1,7 @@
 //! The lease of the server of exchanges, and the failover controllers that move it. Every process is a host with a failover controller and
 //! a thread that serves when it may. There is nothing else in the pool. Hosts are slow, die, are fenced, leave in order, and begin
-//! anew, in the same generation unless they have left. The host that may act changes at any moment, and sometimes two may.
+//! anew, in the same generation unless they have left. The host that may act changes at any moment, and sometimes two may. In some runs each process has another
+//! thread that belongs to no host, and serves now and then as long as no host has the lease.
 //!
 //! What is checked: no two hosts serve. Hosts serve again and again, or the run takes too many steps.
 
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use cenote::Result;
 use cenote::memory::delegated::{ServingLease, Words};
 use cenote::memory::{Killer, Liveness, SyncWord};
-use cenote::pod::format::geometry::{Geometry, Parameters};
+use cenote::pod::format::geometry::{ALONE, Geometry, Parameters};
 use cenote::pod::format::host::{HostInstance, HostPhase, HostRecord, HostState};
 use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
 use cenote::pod::hosts::fence::Fenced;
@@ -39,6 +40,11 @@ const WAVERING: u32 = 8;
 const CALM_MAX: u32 = 7;
 /// Of so many turns of a server one is its last: the host leaves in order.
 const LEAVES: u64 = 32;
+/// In one of so many runs processes serve without a host too, for at most so many turns.
+const HOSTLESS: u64 = 3;
+const HOSTLESS_TURNS: u64 = 24;
+/// Then they wait so long.
+const HOSTLESS_REST: u64 = 400;
 
 /// What all processes of a run share, outside of the machine.
 struct Pods {
@@ -50,8 +56,8 @@ struct Pods {
     acts: Cell<u32>,
     /// Elections since a server had a turn.
     elections: Cell<u32>,
-    /// The process that serves, or did when it died.
-    serves: Cell<Option<u32>>,
+    /// The process that serves, or did when it died; and whether as a host's.
+    serves: Cell<Option<(u32, bool)>>,
     /// Turns that servers had.
     turns: Cell<u32>,
 }
@@ -60,6 +66,17 @@ impl Pods {
     /// Whether there was enough of it.
     fn is_over(&self) -> bool {
         self.turns.get() >= self.load.operations * self.load.hosts
+    }
+
+    /// A process serves, as a host's or not: nobody else may.
+    fn note<const C: bool>(&self, context: &Context<C>, as_host: bool) {
+        let me = (context.process(), as_host);
+        match self.serves.replace(Some(me)) {
+            Some(other) if other != me && context.is_alive(other.0) => self.log.fault(format!(
+                "{me:?} (process, as a host) executes exchanges, and {other:?} does"
+            )),
+            _ => {}
+        }
     }
 }
 
@@ -117,6 +134,13 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
         0 => below(&mut random, SLOWNESS),
         _ => 0,
     };
+    if pods.load.seed % HOSTLESS == 1 {
+        let pods = pods.clone();
+        context.spawn(move |context| {
+            let log = &pods.log;
+            log.check("serving without a host", hostless(&context, &pods, geometry));
+        });
+    }
     while !pods.is_over() {
         let state = HostState {
             phase: HostPhase::Up,
@@ -171,29 +195,47 @@ fn server<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Resu
     Ok(())
 }
 
+/// Serves without a host now and then, as one process after another would that has no host's id.
+fn hostless<const C: bool>(context: &Context<C>, pods: &Pods, geometry: Geometry) -> Result<()> {
+    let mem = context.memory();
+    let (locks, words) = (context.liveness(), Direct(mem));
+    let right = HostLease::new(&mem, &geometry, ALONE, 1)?;
+    let mut random = random(pods.load.seed, 1 << 19 | context.thread());
+    while !pods.is_over() {
+        if right.may_serve(&words) && locks.try_lock(SERVERS)? {
+            if right.begin(&words) {
+                for _ in 0..=below(&mut random, HOSTLESS_TURNS) {
+                    pods.note(context, false);
+                    context.wait();
+                }
+                pods.serves.set(None);
+                right.end(&words);
+            }
+            locks.unlock(SERVERS)?;
+            for _ in 0..HOSTLESS_REST {
+                context.wait();
+            }
+        }
+        context.wait();
+    }
+    Ok(())
+}
+
 fn serve<const C: bool>(
     context: &Context<C>,
     pods: &Pods,
     here: &Host,
     random: &mut Xoshiro256PlusPlus,
 ) -> Result<()> {
-    let me = context.process();
     while !pods.is_over() {
-        match pods.serves.replace(Some(me)) {
-            Some(other) if other != me && context.is_alive(other) => {
-                pods.log.fault(format!(
-                    "process {me} executes exchanges, and process {other} does"
-                ));
-            }
-            _ => {}
-        }
+        pods.note(context, true);
         pods.turns.set(pods.turns.get() + 1);
         pods.elections.set(0);
         context.wait();
         if below(random, LEAVES) == 0 {
             here.leaves.set(true);
             while !here.is_quiet.get() {
-                pods.serves.set(Some(me));
+                pods.serves.set(Some((context.process(), true)));
                 context.wait();
             }
             let mem = context.memory();

@@ -2,7 +2,7 @@
 //!
 //! No two living threads have the same permit. A thread that gets a permit of a dead one is notified, with the note, and no other thread is.
 //! In the end all permits can be acquired, and every slot is at rest. In some runs the semaphore's name is removed meanwhile: then no
-//! thread waits for ever.
+//! thread waits for ever. In some a thread looks who has permits: of its own it must see each.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
+use cenote::sync::inspect::inspect;
+use cenote::sync::object::{Form, Object};
 use cenote::sync::semaphore::Permit;
 use cenote::sync::{Semaphore, Timeout};
 use cenote::{Acquired, Error, Owner};
@@ -26,6 +28,8 @@ use crate::exec::{Context, SimMemory};
 const NAME: &str = "semaphore";
 /// Most steps that an owner does nothing.
 const PAUSES: u64 = 6;
+/// In one of so many runs one thread looks who has permits: it reads all that there may be.
+const LOOKS: u64 = 16;
 
 /// A permit's holder, as far as is known outside the machine.
 #[derive(Clone, Copy)]
@@ -50,6 +54,8 @@ struct Shared {
     is_removed: Cell<bool>,
     /// Whether that was acknowledged.
     is_gone: Cell<bool>,
+    /// Whether a thread is still to look who has permits.
+    is_to_look: Cell<bool>,
 }
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -63,6 +69,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         threads: RefCell::default(),
         is_removed: Cell::new(false),
         is_gone: Cell::new(false),
+        is_to_look: Cell::new(load.seed % LOOKS == 3),
     };
     let parts = Parts { prepare, work, audit };
     assemble(load, parameters, 4, log, shared, parts)
@@ -193,6 +200,9 @@ fn work<const C: bool>(
             Err(Error::LockRemoved) if shared.is_removed.get() => {}
             Err(other) => return Err(other),
         }
+        if !held.is_empty() && shared.is_to_look.replace(false) {
+            look(&worker, held.len(), &shared.log)?;
+        }
         for _ in 0..below(&mut random, PAUSES) {
             context.wait();
         }
@@ -210,6 +220,17 @@ fn work<const C: bool>(
                 holders.remove(&n);
             }
         }
+    }
+    Ok(())
+}
+
+/// Looks who has permits, as a worker that has so many.
+fn look<const C: bool>(worker: &Worker<SimMemory<C>>, held: usize, log: &Log) -> cenote::Result<()> {
+    let me = Owner::of(worker.identity());
+    let (object, _) = Object::open(worker, NAME, Form::Semaphore)?;
+    let seen = inspect(worker, object)?;
+    if seen.readers.iter().filter(|holder| holder.who == me).count() != held {
+        log.fault(format!("{me:?} has {held} permits, and sees {:?}", seen.readers));
     }
     Ok(())
 }

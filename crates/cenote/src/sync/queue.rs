@@ -78,7 +78,12 @@ impl<M: Memory> QueueLock<M> {
         if !handle.is_first(before) {
             return false;
         }
-        let now = incarnation.unwrap_or_else(|| handle.count.load(handle.mem()));
+        let now = match incarnation {
+            Some(now) => now,
+            // It has lost an exchange. So rarely foremost, it asks where all do who have to wait.
+            None if !M::COHERENT => return false,
+            None => handle.count.load(handle.mem()),
+        };
         let is_owner = now == handle.incarnation || mutant::is(Mutant::QueuedUnasked);
         if is_owner {
             held.set(handle.incarnation);

@@ -77,7 +77,7 @@ fn recover_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resu
         SlotState::Rest => {}
         SlotState::Queued | SlotState::Left | SlotState::Poisoned | SlotState::Damaged => {
             recover_end(worker, object)?;
-            recover_unseen(worker, object, slot, turn)?;
+            recover_unseen(worker, object, slot, turn);
         }
         SlotState::Reading | SlotState::Waiting => rest(worker, slot, turn),
     }
@@ -142,7 +142,8 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
 }
 
 /// Puts slots at rest whose workers have left or are gone, if nothing refers to them: the dead worker may have gone past them. Also those at the end of
-/// the queue, which nobody stands behind.
+/// the queue, which nobody stands behind. In any order, as all of the lock's are looked at: those that a crash leaves are found when the place is recovered
+/// again.
 fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
     if object.form() == Form::Spin {
@@ -152,7 +153,8 @@ fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     for slot in slots(worker) {
         let turn = Turn(slot.turn().load(mem));
         let state = turn.state();
-        if !matches!(state, SlotState::Left | SlotState::Queued) || slot.lock().load(mem) != object.offset() {
+        let may_be_passed = matches!(state, SlotState::Left | SlotState::Queued | SlotState::Poisoned);
+        if !may_be_passed || slot.lock().load(mem) != object.offset() {
             continue;
         }
         if state == SlotState::Left && !is_end_recovered && !mutant::is(Mutant::LeftAtEndKept) {
@@ -161,7 +163,7 @@ fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
             is_end_recovered = true;
         }
         if state == SlotState::Left || is_gone(worker, slot.owner().load(mem))? {
-            recover_unseen(worker, object, slot, turn)?;
+            recover_unseen(worker, object, slot, turn);
         }
     }
     Ok(())
@@ -174,32 +176,13 @@ fn slots<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Slot> {
         .map(|(place, n)| Slot::new(worker.geometry(), place, n))
 }
 
-/// Puts a slot at rest that is in no queue, and the slots in front of it that then are in none either. The foremost first: else a
-/// crash would leave a slot whose worker has been recovered before. In this turn alone, whose worker is gone or has left: in the next turn a living
-/// worker may be about to join, and is not met either.
-fn recover_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> Result<()> {
-    let mem = worker.mem();
-    let mut unseen: Vec<(Slot, Turn)> = Vec::new();
-    let mut next = Some((slot, turn_to_recover(mem, slot, turn)));
-    while let Some((slot, turn)) = next.take() {
-        let is_standing = !turn.is_over(turn.number());
-        if !is_standing || is_queued(worker, object, slot, turn) {
-            break;
-        }
-        unseen.push((slot, turn));
-        let before = slot.before().load(mem);
-        let Some(front) = place_of(before).and_then(|place| place.slot(worker.geometry())) else {
-            break;
-        };
-        let turn = Turn(front.turn().load(mem));
-        if !turn.is_over(SlotRef(before).number()) && is_gone(worker, front.owner().load(mem))? {
-            next = Some((front, turn));
-        }
+/// Puts a slot at rest that is in no queue. In this turn alone, whose worker is gone or has left: in the next turn a living worker may be about to join,
+/// and is not met either.
+fn recover_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, seen: Turn) {
+    let turn = turn_to_recover(worker.mem(), slot, seen);
+    if !turn.is_over(turn.number()) && !is_queued(worker, object, slot, turn) {
+        rest(worker, slot, turn);
     }
-    for (slot, turn) in unseen.iter().rev() {
-        rest(worker, *slot, *turn);
-    }
-    Ok(())
 }
 
 /// The turn in which a slot is put at rest: the one in which it was seen.

@@ -19,7 +19,7 @@ use super::wait_queue::{put_at_rest, walk_queue};
 use super::{Condvar, Mutex, QueueLock, ReadWriteLock, Semaphore, SpinLock};
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{Memory, SyncWord};
 use crate::pod::lock::is_gone;
 use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, KIND_LOCK, KIND_LOCKS};
 use crate::pod::{Worker, names::rename};
@@ -111,9 +111,7 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
             return Ok(false);
         }
         for (permit, note) in object.all_permits() {
-            let seen = permit.load(mem);
-            let is_to_be_had = is_free(seen) || is_gone(worker, seen)?;
-            if !is_to_be_had || take_word(mem, permit, seen, 0).is_none() {
+            if !take_permit(worker, permit)? {
                 return Ok(false);
             }
             // The next name's owners get no note of the last owner. A worker that takes the permit by an old handle writes none.
@@ -125,6 +123,19 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
     }
     // NO PAIR: unshared
     object.note().store(mem, 0);
+    Ok(true)
+}
+
+/// Sets a permit free that nobody alive has; `false` if somebody has it. Most are free.
+fn take_permit<M: Memory>(worker: &Worker<M>, permit: SyncWord) -> Result<bool> {
+    let mut seen = 0;
+    // NO PAIR: claim
+    while let Err(found) = permit.compare_exchange_acquire(worker.mem(), seen, 0) {
+        if !is_free(found) && !is_gone(worker, found)? {
+            return Ok(false);
+        }
+        seen = found;
+    }
     Ok(true)
 }
 

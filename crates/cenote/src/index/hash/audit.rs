@@ -28,8 +28,6 @@ pub struct Audit {
     pub lines: u64,
     /// Slots of all levels, for the fill.
     pub slots: u64,
-    /// Whether the level that is walked has a next one.
-    moves: bool,
 }
 
 impl<M: Memory> HashMap<M> {
@@ -109,8 +107,6 @@ impl<M: Memory> HashMap<M> {
             audit.levels += 1;
             audit.slots += this.groups * (GROUP_SLOTS + 1);
             let mut spares = Vec::new();
-            // Read before the slots: if a slot has moved by then, there is a next level.
-            audit.moves = this.next().load(worker.mem()) != 0;
             for group in 0..this.groups {
                 if group > 0 && group.is_multiple_of(GROUPS_A_PIN) && !is_pinned_for_all {
                     drop(pin);
@@ -191,10 +187,8 @@ impl<M: Memory> HashMap<M> {
             ));
         }
         let has_left = |slot: &Slot| slot.is_moved() || slot.is_frozen();
-        if !audit.moves
-            && slots.iter().any(|(_, slot)| has_left(slot))
-            && level.next().load(worker.mem()) == 0
-        {
+        // Read after the slots: the next level was there before any of them moved.
+        if slots.iter().any(|(_, slot)| has_left(slot)) && level.next().load(worker.mem()) == 0 {
             suspect(Error::corrupt(
                 "a slot that has moved, of a level that does not move, seen",
                 level.group(group),

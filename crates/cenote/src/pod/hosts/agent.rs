@@ -124,7 +124,8 @@ fn bring_up_now<M: Memory>(
                 });
             }
             HostPhase::Down => {
-                let home = Home::decode(record.home().load(mem));
+                // With an old one the host goes up here too, and is refused then: its home decides, by an exchange.
+                let home = Home::decode(record.home().load_speculative(mem));
                 let is_here = home == Home::new(state.generation, identity.name.machine);
                 let next = match home.is_of(state.generation) && !is_here {
                     true if is_superseded(mem, geometry, host, state) => state.over(),

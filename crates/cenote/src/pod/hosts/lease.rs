@@ -11,12 +11,14 @@
 //!
 //! **Without hosts** no host has the lease, and the process with the kernel's lock serves. It says so first and reads the lease after; a
 //! controller that gives the lease to a host does it the other way round. So one of the two sees the other, and no process of a host serves
-//! until the word is clear again. A process that was killed leaves it set: the next one clears it, when it ends in peace.
+//! until the word is clear again. A process that was killed leaves it set: the next one clears it, when it ends in peace, or at once if a host has the lease by
+//! now.
 
 use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::memory::delegated::{ServingLease, Words};
+use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::{ALONE, Geometry};
 use crate::pod::format::host::{Home, HostInstance, HostRecord, HostState};
 use crate::pod::format::superblock::{HOSTLESS_SERVES, Kind, SERVER_LEASE};
@@ -125,7 +127,11 @@ impl ServingLease for HostLease {
         // PAIRS WITH: pod::hosts::lease::write
         let lease = Lease::decode(words.load(SERVER_LEASE));
         match self.mine.host {
-            ALONE => lease == Lease::Nobodys,
+            // Who was killed in `begin` has left the word set, and no host serves before it is clear: `begin` clears it.
+            ALONE => {
+                let was_left = || words.load(HOSTLESS_SERVES) != 0 && !mutant::is(Mutant::HostlessLeft);
+                lease == Lease::Nobodys || was_left()
+            }
             _ => lease == Lease::Of(self.mine),
         }
     }
@@ -135,7 +141,7 @@ impl ServingLease for HostLease {
             // PAIRS WITH: pod::hosts::failover::go_on
             words.store(HOSTLESS_SERVES, 1);
             // PAIRS WITH: pod::hosts::failover::go_on
-            let may = self.may_serve(words);
+            let may = Lease::decode(words.load(SERVER_LEASE)) == Lease::Nobodys;
             if !may {
                 // PAIRS WITH: pod::hosts::failover::go_on
                 words.store(HOSTLESS_SERVES, 0);
@@ -252,6 +258,10 @@ mod tests {
         assert_eq!(words.load(HOSTLESS_SERVES), 0);
         words.store(SERVER_LEASE, Lease::Named(of(3, 7).mine).encode());
         assert!(!hostless.may_serve(&words) && !hostless.begin(&words));
+        assert_eq!(words.load(HOSTLESS_SERVES), 0);
+        // Another one was killed before it could clear the word.
+        words.store(HOSTLESS_SERVES, 1);
+        assert!(hostless.may_serve(&words) && !hostless.begin(&words));
         assert_eq!(words.load(HOSTLESS_SERVES), 0);
     }
 

@@ -50,14 +50,13 @@ pub fn begin<M: Memory>(worker: &Worker<M>) -> Result<Repairing<'_, M>> {
     // A repair that will be refused keeps nobody out meanwhile.
     pod.refuse_beside_repair()?;
     is_alone(worker)?;
-    loop {
+    let mut expected = 0;
+    // It and the looks behind it are half of Dekker's protocol: nothing that this thread has stored before matters to those who come.
+    // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
+    while let Err(found) = REPAIRER.compare_exchange_acquire(mem, expected, worker.identity()) {
         // The word that is judged is the word that is replaced: a living repairer loses it to nobody.
-        let found = REPAIRER.load(mem);
         pod.refuse_repairer(found)?;
-        // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
-        if REPAIRER.compare_exchange(mem, found, worker.identity()).is_ok() {
-            break;
-        }
+        expected = found;
     }
     let repairing = Repairing { worker };
     crash_point(Point::RepairNamed);
@@ -200,7 +199,12 @@ fn is_elsewhere<M: Memory>(mem: &M, machine: u64) -> bool {
 
 fn repairing<M: Memory>(mem: &M, geometry: &Geometry, worker: State, is_elsewhere: bool) -> Error {
     let is_place = worker.process < geometry.parameters.processes;
-    let pid = is_place.then(|| ProcessRecord::new(geometry, worker.process).pid().peek(mem));
+    // For people to read: that of the place's last process does no harm.
+    let pid = is_place.then(|| {
+        ProcessRecord::new(geometry, worker.process)
+            .pid()
+            .peek_speculative(mem)
+    });
     Error::Repairing {
         pid: pid.unwrap_or(0),
         is_elsewhere,

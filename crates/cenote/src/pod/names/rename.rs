@@ -55,9 +55,9 @@ fn object_word(at: u64, form: u64) -> SyncWord {
     sync_word(at + OBJECTS_AT + 8 * (form % FORMS))
 }
 
-/// Whether an entry has objects.
+/// Whether an entry has objects, as far as this host knows: such a word is set once. Entries without are only preferred.
 pub(in crate::pod) fn has_objects<M: Memory>(worker: &Worker<M>, at: u64) -> bool {
-    (0..FORMS).any(|form| object_word(at, form).load(worker.mem()) != 0)
+    (0..FORMS).any(|form| object_word(at, form).load_speculative(worker.mem()) != 0)
 }
 
 /// All objects of entries, named or not.
