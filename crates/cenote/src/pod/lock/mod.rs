@@ -217,6 +217,10 @@ pub fn is_owner_gone<M: Memory>(
 /// waits.
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
+    if word.load(worker.mem()) != dead {
+        // Nothing that the dead worker asked for takes effect any more.
+        return;
+    }
     // NO PAIR: claim
     if word
         .compare_exchange_acquire(worker.mem(), dead, worker.identity())
