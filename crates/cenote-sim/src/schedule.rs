@@ -1,5 +1,5 @@
 //! Schedules as text: the decisions of a run, runs of zeroes written as `z` and their length. `z120,3,z5,1` is 120 dull
-//! answers, then a 3, five dull ones and a 1. Zeroes at the end are left out.
+//! answers, then a 3, five dull ones and a 1. Zeroes at the end count: past the end a thread that waits lets others run.
 
 /// A schedule's text.
 pub fn encode(decisions: &[u32]) -> String {
@@ -15,6 +15,9 @@ pub fn encode(decisions: &[u32]) -> String {
             zeroes = 0;
         }
         parts.push(decision.to_string());
+    }
+    if zeroes > 0 {
+        parts.push(format!("z{zeroes}"));
     }
     parts.join(",")
 }
@@ -48,8 +51,8 @@ mod tests {
     #[test]
     fn texts_are_read_back() {
         let decisions = [0, 0, 3, 0, 1, 1, 0, 0];
-        assert_eq!(encode(&decisions), "z2,3,z1,1,1");
-        assert_eq!(decode("z2,3,z1,1,1").as_deref(), Ok(&decisions[..6]));
+        assert_eq!(encode(&decisions), "z2,3,z1,1,1,z2");
+        assert_eq!(decode("z2,3,z1,1,1,z2").as_deref(), Ok(&decisions[..]));
         assert_eq!(decode(""), Ok(Vec::new()));
         assert_eq!(decode("z2,x"), Err("x".to_owned()));
         assert_eq!(decode("z4294967295"), Err("z4294967295".to_owned()));
