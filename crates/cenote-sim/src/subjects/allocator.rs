@@ -49,7 +49,7 @@ pub(super) const WORDS: u64 = 3;
 /// What is allocated: objects of two classes, and extents.
 pub(super) const SIZES: [u64; 4] = [64, 200, FRAME / 2 + 1, FRAME + 1];
 /// In one of so many runs threads take other places all the time.
-const VISITS: u64 = 4;
+const VISITS: u64 = 8;
 
 /// What the subject's threads share.
 pub(super) struct Shared {
