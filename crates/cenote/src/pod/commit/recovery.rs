@@ -342,10 +342,8 @@ fn release_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
     // Cleared, and not taken over: nobody is to be kept out by who recovers. What the dead one had committed was replayed above, or before, and completed
     // by a fence: no store that others count on waits.
     let named = u64::from(dead.index + 1) | u64::from(dead.generation) << 32;
-    if REPAIRER.load(worker.mem()) == named {
-        // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
-        let _ = REPAIRER.compare_exchange_acquire(worker.mem(), named, 0);
-    }
+    // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
+    let _ = REPAIRER.compare_exchange_acquire(worker.mem(), named, 0);
     Ok(())
 }
 
