@@ -6,6 +6,9 @@
 //! it out later, and knows era *e* - 1 at least, as the era is counted on only when all clients know the present one. What was retired then is freed when the
 //! least era of all operations is *e* + 1. This operation began in *e*, and goes on.
 //!
+//! Eras begin anew with a master: clients that have not heard of it know eras of the last one, which are far behind, until it has closed all regions. So an entry also has the number of the view
+//! in which it was made: whoever has the view of the closing has the new eras.
+//!
 //! An older entry says nothing, as its memory may have been freed and used again for the same key: an operation could read the old object and then the slot of the
 //! new one. Each use renews an entry, so the keys that are used several times in an era stay.
 //!
@@ -33,11 +36,20 @@ pub(super) struct Place {
     pub len: u32,
 }
 
+/// When an operation began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Moment {
+    /// The era.
+    pub era: u64,
+    /// The number of the view.
+    pub view: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     prefix: u64,
     place: Place,
-    era: u64,
+    seen: Moment,
     uses: u16,
     invalid: u16,
 }
@@ -49,16 +61,16 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// The object of a key to read along with its slots, by an operation that began in an era.
-    pub fn place(&self, hash: &Hash, era: u64) -> Option<Place> {
+    /// The object of a key to read along with its slots, by an operation that began then.
+    pub fn place(&self, hash: &Hash, now: Moment) -> Option<Place> {
         let entry = self.entry(hash)?;
-        let is_present = entry.era == era || mutant::is(Mutant::CachedForEver);
+        let is_present = entry.seen == now || mutant::is(Mutant::CachedForEver);
         let is_worth_it = u32::from(entry.invalid) * 100 <= u32::from(entry.uses) * INVALID_MAX;
         (is_present && is_worth_it).then_some(entry.place)
     }
 
-    /// A key's slot had this, as an operation saw that began in an era.
-    pub fn saw(&mut self, hash: &Hash, slot: Slot, era: u64) {
+    /// A key's slot had this, as an operation saw that began then.
+    pub fn saw(&mut self, hash: &Hash, slot: Slot, now: Moment) {
         let Some(place) = place_of(slot) else { return };
         let (mut uses, mut invalid) = match self.entry(hash) {
             Some(known) => (known.uses + 1, known.invalid + u16::from(known.place != place)),
@@ -67,26 +79,33 @@ impl Cache {
         if uses > USES_MAX {
             (uses, invalid) = (uses / 2, invalid / 2);
         }
-        self.put(hash, place, era, (uses, invalid));
+        self.put(hash, place, now, (uses, invalid));
     }
 
-    /// An operation that began in an era has put this into a key's slot.
-    pub fn wrote(&mut self, hash: &Hash, slot: Slot, era: u64) {
+    /// An operation that began then has put this into a key's slot.
+    pub fn wrote(&mut self, hash: &Hash, slot: Slot, now: Moment) {
         let Some(place) = place_of(slot) else { return };
         let counts = self
             .entry(hash)
             .map_or((0, 0), |known| (known.uses, known.invalid));
-        self.put(hash, place, era, counts);
+        self.put(hash, place, now, counts);
     }
 
-    fn put(&mut self, hash: &Hash, place: Place, era: u64, (uses, invalid): (u16, u16)) {
+    /// A key is bound to nothing.
+    pub fn forget(&mut self, hash: &Hash) {
+        if self.entry(hash).is_some() {
+            self.entries[number(hash)] = None;
+        }
+    }
+
+    fn put(&mut self, hash: &Hash, place: Place, seen: Moment, (uses, invalid): (u16, u16)) {
         if self.entries.is_empty() {
             self.entries.resize(ENTRIES, None);
         }
         self.entries[number(hash)] = Some(Entry {
             prefix: hash.prefix,
             place,
-            era,
+            seen,
             uses,
             invalid,
         });
@@ -114,10 +133,14 @@ fn number(hash: &Hash) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cache, Place};
+    use super::{Cache, Moment, Place};
     use crate::index::layout::Hash;
     use crate::slot::value::Slot;
     use crate::verbs::Address;
+
+    fn at(era: u64) -> Moment {
+        Moment { era, view: 1 }
+    }
 
     fn slot(hash: &Hash, granule: u32) -> Slot {
         Slot::object(Address::new(1, 64 * granule), hash.fingerprint, 128)
@@ -126,36 +149,37 @@ mod tests {
     #[test]
     fn what_was_seen_in_another_era_says_nothing() {
         let (mut cache, hash) = (Cache::default(), Hash::of(b"key"));
-        assert_eq!(cache.place(&hash, 3), None);
-        cache.saw(&hash, slot(&hash, 5), 3);
+        assert_eq!(cache.place(&hash, at(3)), None);
+        cache.saw(&hash, slot(&hash, 5), at(3));
         let place = Place {
             at: Address::new(1, 320),
             len: 128,
         };
-        assert_eq!(cache.place(&hash, 3), Some(place));
-        assert_eq!(cache.place(&hash, 4), None);
-        assert_eq!(cache.place(&Hash::of(b"other"), 3), None);
-        cache.saw(&hash, slot(&hash, 5), 4);
-        assert_eq!(cache.place(&hash, 4), Some(place));
-        cache.saw(&hash, Slot::vacant(1), 5);
-        assert_eq!(cache.place(&hash, 5), None);
+        assert_eq!(cache.place(&hash, at(3)), Some(place));
+        assert_eq!(cache.place(&hash, at(4)), None);
+        assert_eq!(cache.place(&hash, Moment { era: 3, view: 2 }), None);
+        assert_eq!(cache.place(&Hash::of(b"other"), at(3)), None);
+        cache.saw(&hash, slot(&hash, 5), at(4));
+        assert_eq!(cache.place(&hash, at(4)), Some(place));
+        cache.saw(&hash, Slot::vacant(1), at(5));
+        assert_eq!(cache.place(&hash, at(5)), None);
     }
 
     #[test]
     fn keys_that_change_are_not_read_along() {
         let (mut cache, hash) = (Cache::default(), Hash::of(b"key"));
         for change in 0..20 {
-            cache.saw(&hash, slot(&hash, change), 1);
+            cache.saw(&hash, slot(&hash, change), at(1));
         }
-        assert_eq!(cache.place(&hash, 1), None);
+        assert_eq!(cache.place(&hash, at(1)), None);
         // What the client changes itself is no reason.
         for change in 0..20 {
-            cache.wrote(&Hash::of(b"own"), slot(&hash, change), 1);
+            cache.wrote(&Hash::of(b"own"), slot(&hash, change), at(1));
         }
-        assert!(cache.place(&Hash::of(b"own"), 1).is_some());
+        assert!(cache.place(&Hash::of(b"own"), at(1)).is_some());
         for _ in 0..40 {
-            cache.saw(&hash, slot(&hash, 19), 1);
+            cache.saw(&hash, slot(&hash, 19), at(1));
         }
-        assert!(cache.place(&hash, 1).is_some());
+        assert!(cache.place(&hash, at(1)).is_some());
     }
 }

@@ -11,6 +11,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::cache::Moment;
 use super::get::{Ahead, Found};
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
@@ -46,8 +47,8 @@ pub(super) struct Pending<'a> {
     pub bytes: Rc<[u8]>,
     /// Its in-flight cell.
     pub cell: Address,
-    /// The era that it began in.
-    pub era: u64,
+    /// When it began.
+    pub begun: Moment,
     /// The round that it is in.
     pub round: RefCell<Option<Round>>,
 }
@@ -170,6 +171,7 @@ impl<N: Verbs + Control> Client<N> {
         at: Address,
         (cell, era): (Address, u64),
     ) -> Result<Changed, Error> {
+        let view = self.net.view().number;
         let identity = self.identity()?;
         let record = Record {
             identity,
@@ -190,7 +192,7 @@ impl<N: Verbs + Control> Client<N> {
             at,
             bytes,
             cell,
-            era,
+            begun: Moment { era, view },
             round: RefCell::default(),
         };
         let attempt = self
@@ -211,7 +213,7 @@ impl<N: Verbs + Control> Client<N> {
         if matches!(attempt, Attempt::Shown) {
             self.cache
                 .borrow_mut()
-                .wrote(&pending.hash, pending.new_slot(), era);
+                .wrote(&pending.hash, pending.new_slot(), pending.begun);
         }
         if !matches!(attempt, Attempt::Shown) || kind == Kind::Remove {
             // In no slot; but others may have seen its address at a backup.
@@ -287,7 +289,11 @@ impl<N: Verbs + Control> Client<N> {
             )?);
         }
         let written = along.len();
-        let ahead = self.ahead(view, &pending.hash, pending.era);
+        let now = Moment {
+            view: view.number,
+            ..pending.begun
+        };
+        let ahead = self.ahead(view, &pending.hash, now);
         along.extend(ahead.iter().map(|(_, request)| request.clone()));
         let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
         all_written(&along[..written], &completions)?;
@@ -304,7 +310,12 @@ impl<N: Verbs + Control> Client<N> {
             .await?;
         if let Some(found) = &found {
             let slot = found.seen.slot;
-            self.cache.borrow_mut().saw(&pending.hash, slot, pending.era);
+            self.cache.borrow_mut().saw(&pending.hash, slot, now);
+            if found.identity == pending.identity {
+                // Whoever ended its round has not told so.
+                self.tell(view, found).await?;
+                return Ok(Attempt::Shown);
+            }
         }
         match (pending.kind, &found) {
             (Kind::Insert, Some(found)) => {

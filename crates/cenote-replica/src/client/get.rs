@@ -1,6 +1,6 @@
 //! Reading a key.
 
-use super::cache::Place;
+use super::cache::{Moment, Place};
 use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
@@ -78,14 +78,19 @@ impl<N: Verbs + Control> Client<N> {
 
     async fn get_once(&self, view: &View, key: &[u8], era: u64) -> Step<Option<Vec<u8>>> {
         let hash = Hash::of(key);
-        let ahead = self.ahead(view, &hash, era);
+        let now = Moment {
+            era,
+            view: view.number,
+        };
+        let ahead = self.ahead(view, &hash, now);
         let along: Vec<Request> = ahead.iter().map(|(_, request)| request.clone()).collect();
         let (candidates, completions) = self.look(view, &hash, &along).await?;
         let ahead = Ahead::of(ahead, completions);
         let Some(found) = self.find(view, &candidates, &hash, key, ahead).await? else {
+            self.cache.borrow_mut().forget(&hash);
             return Ok(None);
         };
-        self.cache.borrow_mut().saw(&hash, found.seen.slot, era);
+        self.cache.borrow_mut().saw(&hash, found.seen.slot, now);
         if found.is_untold() {
             // Else, if the primary dies now, another insert of this key might be chosen.
             self.tell(view, &found).await?;
@@ -94,8 +99,8 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// The request that reads an object of a key along with its slots, if the client knows one.
-    pub(super) fn ahead(&self, view: &View, hash: &Hash, era: u64) -> Option<(Place, Request)> {
-        let place = self.cache.borrow().place(hash, era)?;
+    pub(super) fn ahead(&self, view: &View, hash: &Hash, now: Moment) -> Option<(Place, Request)> {
+        let place = self.cache.borrow().place(hash, now)?;
         // Whatever keeps it from being read, the operation meets it when it has to.
         Some((place, read(view, place.at, place.len).ok()?))
     }

@@ -17,15 +17,18 @@ impl<N: Verbs + Control> Client<N> {
     pub async fn upkeep(&self) -> Result<usize, Error> {
         let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras());
         for retired in reclaimable {
-            self.under_views(async |view| self.free(view, retired).await)
-                .await?;
+            let freed = self
+                .under_views(async |view| self.free(view, retired).await)
+                .await;
+            unless_lost(freed)?;
         }
         let blocks: Vec<Cut> = self.heap.borrow().blocks().collect();
         let mut taken = 0;
         for cut in blocks {
-            taken += self
+            let taken_back = self
                 .under_views(async |view| self.take_back(view, cut).await)
-                .await?;
+                .await;
+            taken += unless_lost(taken_back)?;
         }
         Ok(taken)
     }
@@ -102,23 +105,36 @@ impl<N: Verbs + Control> Client<N> {
         }
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
+        // One that is free already was marked twice, and may be taken before its word is read.
+        let was_free: Vec<bool> = marked
+            .iter()
+            .map(|n| self.heap.borrow().is_free(cut.object(*n)))
+            .collect();
         let mut batch = Vec::new();
         for n in &marked {
             batch.push(read(view, cut.object(*n), 8)?);
         }
         let completions = self.net.post(batch.clone()).await;
         let mut taken = 0;
-        for (request, completion) in batch.iter().zip(&completions) {
+        for ((request, completion), was_free) in batch.iter().zip(&completions).zip(was_free) {
             let word = bytes_read(request, Some(completion))?
                 .try_into()
                 .map_or(0, u64::from_le_bytes);
             let mut heap = self.heap.borrow_mut();
             let is_freed = word & FREED != 0 || mutant::is(Mutant::TakenBackUnfreed);
-            if is_freed && !heap.is_free(request.at) {
+            if is_freed && !was_free && !heap.is_free(request.at) {
                 heap.give_back(request.at);
                 taken += 1;
             }
         }
         Ok(taken)
+    }
+}
+
+/// What is in a region that is lost stays so, and keeps nothing else.
+fn unless_lost<T: Default>(done: Result<T, Error>) -> Result<T, Error> {
+    match done {
+        Err(Error::Lost(_)) => Ok(T::default()),
+        done => done,
     }
 }

@@ -13,7 +13,7 @@ use crate::client::{Error, Layout, Session, Step, all_written, bytes_read, read,
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT, SUCCESSOR_AT};
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
+use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record, bytes_of};
 use crate::slot::snapshot::Interrupted;
 use crate::slot::value::{Content, Slot};
 use crate::verbs::{Address, Completion, GRANULE, Request, Verb, Verbs};
@@ -160,7 +160,8 @@ impl<V: Verbs> Equalise<'_, V> {
         Ok((splits, objects))
     }
 
-    /// The change that wrote an object; `None` if the object is not whole, so that its change had done nothing.
+    /// The change that wrote an object; `None` if the object is not whole, so that its change had done nothing, or is another one by now than the cell
+    /// names: a cell names its last object until it has a next one, and that object's memory may have been used again.
     async fn change(&self, slot: Slot) -> Step<Option<Going>> {
         let Content::Object { at, len, .. } = slot.content() else {
             return Ok(None);
@@ -168,7 +169,11 @@ impl<V: Verbs> Equalise<'_, V> {
         let Some(bytes) = self.object(at, len).await? else {
             return Ok(None);
         };
-        Ok(Record::decode(&bytes).map(|record| Going {
+        let is_named = |record: &Record<'_>| {
+            let bytes = bytes_of(record.key.len(), record.value.len()).unwrap_or(0);
+            Slot::object(at, Hash::of(record.key).fingerprint, bytes).content() == slot.content()
+        };
+        Ok(Record::decode(&bytes).filter(is_named).map(|record| Going {
             at,
             identity: record.identity,
             kind: record.kind,
