@@ -6,7 +6,6 @@ pub mod check;
 pub mod clock;
 pub mod detection;
 pub mod exec;
-pub mod history;
 pub mod lock_runs;
 pub mod locks;
 pub mod machine;
@@ -19,3 +18,5 @@ pub mod schedule;
 pub mod subjects;
 pub mod sweep;
 pub mod throughput;
+
+pub use cenote_check::history;

@@ -6,8 +6,8 @@ use std::process::ChildStdout;
 use std::time::Duration;
 
 use cenote_cluster::{Error, Map, Options};
-use cenote_sim::check::spec::map::{Op, Ret};
-use cenote_sim::history::Event;
+use cenote_check::spec::map::{Op, Ret};
+use cenote_check::history::Event;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

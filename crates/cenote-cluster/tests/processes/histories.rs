@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cenote_cluster::says::{Ask, Told};
-use cenote_sim::check::linear::{Options, check_parts};
-use cenote_sim::check::spec::map::{Map, Op, Ret};
-use cenote_sim::history::{Event, History};
+use cenote_check::linear::{Options, check_parts};
+use cenote_check::spec::map::{Map, Op, Ret};
+use cenote_check::history::{Event, History};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -14,9 +14,9 @@ use cenote_replica::master::equalise::{Equalise, Report};
 use cenote_replica::verbs::Address;
 use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
-use cenote_sim::check::linear::{Options, check_parts};
-use cenote_sim::check::spec::map::{Map, Op, Ret};
-use cenote_sim::history::{Event, History};
+use cenote_check::linear::{Options, check_parts};
+use cenote_check::spec::map::{Map, Op, Ret};
+use cenote_check::history::{Event, History};
 use rand::Rng;
 
 use super::network::{Port, Shared, Time, World};

@@ -1,5 +1,5 @@
 //! Histories: each call with its caller, when it began, when it returned, and its result (Herlihy & Wing 1990,
-//! section 2). A history is all that the checkers of [`crate::check`] see of a run.
+//! section 2). A history is all that the checkers of this crate see of a run.
 //!
 //! **Time.** A step is a number of the scheduler. One call is before another if it returned at a smaller step than the
 //! other was invoked at; all other pairs are concurrent.
