@@ -12,7 +12,17 @@ use crate::process;
 use crate::test::cargo;
 
 /// Those that take minutes. They begin first, so that no processor waits for one of them at the end.
-const LONG: [&str; 6] = ["crash", "crash_locks", "hosts", "runs", "exhaustive", "killed"];
+const LONG: [&str; 9] = [
+    "crash",
+    "crash_locks",
+    "hosts",
+    "runs",
+    "exhaustive",
+    "killed",
+    "damaged",
+    "library",
+    "maps",
+];
 
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]

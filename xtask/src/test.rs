@@ -81,6 +81,8 @@ enum Work {
     Programs(Vec<String>),
     /// The planted faults that take few seeds, by the program that was built with the tests.
     Mutants,
+    /// The arguments of the command that was built with the tests.
+    Cenote(Vec<String>),
 }
 
 impl Step {
@@ -92,12 +94,12 @@ impl Step {
         }
     }
 
-    fn torture(name: &str, map: &str, seed: u64, seconds: u64) -> Step {
-        let arguments = format!(
-            "run --quiet --release -p cenote-cli -- \
-             torture --workers 4 --seconds {seconds} --seed {seed} --map {map} --json"
-        );
-        Step::cargo(&format!("{name}, {map} maps, seed {seed}"), &arguments)
+    fn cenote(name: &str, arguments: &str) -> Step {
+        let arguments = arguments.split_whitespace().map(str::to_owned).collect();
+        Step {
+            name: name.into(),
+            work: Work::Cenote(arguments),
+        }
     }
 
     fn soak(name: &str, arguments: &str, cases: u64, seed: u64) -> Step {
@@ -123,6 +125,7 @@ impl Step {
                 arguments.join(" ")
             ),
             Work::Mutants => "cargo xtask mutants --quick".into(),
+            Work::Cenote(arguments) => format!("cargo run -p cenote-cli -- {}", arguments.join(" ")),
         }
     }
 
@@ -165,6 +168,12 @@ impl Step {
                     .env("CARGO_MANIFEST_DIR", root.join("crates/cenote-sim"));
                 command
             }
+            Work::Cenote(arguments) => {
+                let beside = std::env::current_exe().map_err(|error| error.to_string())?;
+                let mut command = Command::new(beside.with_file_name("cenote"));
+                command.args(arguments);
+                command
+            }
         };
         command.current_dir(root);
         process::run(command, limit).map_err(|failure| failure.to_string())
@@ -174,6 +183,11 @@ impl Step {
 /// The cargo that started us, so that a chosen toolchain is kept.
 pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Arguments of a run of torture.
+fn torture(map: &str, seed: u64, seconds: u64) -> String {
+    format!("torture --workers 4 --seconds {seconds} --seed {seed} --map {map} --json")
 }
 
 fn steps(options: &Options) -> Vec<Step> {
@@ -199,7 +213,11 @@ fn steps(options: &Options) -> Vec<Step> {
             name: "public interface".into(),
             work: Work::Api,
         },
-        Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
+        // The crates that have features; the next step looks at all.
+        Step::cargo(
+            "clippy, without features",
+            "clippy --package cenote --package cenote-sim --package cenote-replica --package cenote-cli --all-targets -- -D warnings",
+        ),
         Step::cargo(
             "clippy, all features",
             &format!("clippy --workspace --all-targets {FEATURES} -- -D warnings"),
@@ -228,12 +246,11 @@ fn steps(options: &Options) -> Vec<Step> {
     ];
     if !options.quick {
         for map in MAPS {
-            steps.push(Step::torture("torture", map, options.seed, SMOKE_SECONDS));
+            let arguments = torture(map, options.seed, SMOKE_SECONDS);
+            let name = format!("torture, {map} maps, seed {}", options.seed);
+            steps.push(Step::cenote(&name, &arguments));
         }
-        steps.push(Step::cargo(
-            "demo",
-            "run --quiet --release -p cenote-cli -- demo --json",
-        ));
+        steps.push(Step::cenote("demo", "demo --json"));
     }
     if options.soak {
         steps.push(Step::cargo(
@@ -242,7 +259,13 @@ fn steps(options: &Options) -> Vec<Step> {
         ));
         for run in 0..SOAK_RUNS {
             let (map, seed) = (MAPS[run as usize % 2], options.seed.wrapping_add(run));
-            steps.push(Step::torture("soak", map, seed, SOAK_SECONDS));
+            steps.push(Step::cargo(
+                &format!("soak, {map} maps, seed {seed}"),
+                &format!(
+                    "run --quiet --release -p cenote-cli -- {}",
+                    torture(map, seed, SOAK_SECONDS)
+                ),
+            ));
         }
         for (test, cases) in SOAK_CASES {
             let arguments = format!(

@@ -425,7 +425,7 @@ fn another_users_file_is_replaced_only_where_that_is_permitted() {
     // As root everything is: an ordinary user does it.
     let here = Here::new();
     let cenote: PathBuf = here.path("cenote");
-    std::fs::copy(env!("CARGO_BIN_EXE_cenote"), &cenote).unwrap();
+    super::threads::copy_of_the_command(&cenote);
     std::fs::set_permissions(here.0.path(), Permissions::from_mode(0o755)).unwrap();
     let mine = here.path("mine");
     std::fs::create_dir(&mine).unwrap();

@@ -170,7 +170,7 @@ fn pools_of_others_are_read_by_who_may_only_read() {
     let is_root = unsafe { libc::geteuid() } == 0;
     // Where the command lies, another user may not come.
     let cenote = here.path("cenote");
-    std::fs::copy(env!("CARGO_BIN_EXE_cenote"), &cenote).unwrap();
+    super::threads::copy_of_the_command(&cenote);
     reads_without_place(
         |line| {
             let mut command = Command::new(&cenote);

@@ -11,6 +11,16 @@ use super::Here;
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
 
+/// Copies the command to where another user may come. A process of its own does it: had this one the copy open for writing while another thread starts a
+/// process, that one would have it open for a moment too, and the kernel would refuse to run it ("text file busy").
+pub fn copy_of_the_command(to: &Path) {
+    let status = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_cenote"))
+        .arg(to)
+        .status();
+    assert!(status.unwrap().success(), "cp to {}", to.display());
+}
+
 /// A program run in a folder by an ordinary user: by this one, or if that is root by another, who then owns the folder.
 pub fn as_ordinary_user(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
@@ -35,7 +45,7 @@ fn threads_of(user: u32) -> usize {
 fn threads_that_cannot_be_started_are_an_error() {
     let here = Here::new();
     let cenote = here.path("cenote");
-    std::fs::copy(env!("CARGO_BIN_EXE_cenote"), &cenote).unwrap();
+    copy_of_the_command(&cenote);
     std::fs::set_permissions(here.0.path(), Permissions::from_mode(0o755)).unwrap();
     let mine = here.path("mine");
     std::fs::create_dir(&mine).unwrap();
