@@ -41,6 +41,11 @@ mutants! {
     DecisionNotTold = "decision-not-told", "the master does not write to the logs of changes what it has decided";
     FingerprintBelieved = "fingerprint-believed", "a reader takes an object with the key's fingerprint for the key's";
     CachedForEver = "cached-for-ever", "a client reads an object that it has seen in any era along with the key's slots, and believes it";
+    ExtentsAfterHead = "extents-after-head", "a change writes the extents of its value when its slot shows";
+    ExtentsFreedAtOnce = "extents-freed-at-once", "extents of a value that was replaced are free before operations that may read them have ended";
+    ExtentsKept = "extents-kept", "who replaces a value retires its head and not its extents";
+    ExtentsForgotten = "extents-forgotten", "a client that takes over a block leaves extents in it that belong to nothing";
+    ExtentsTaken = "extents-taken", "a client that takes over a block retires extents whose head the index has";
     SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";
 }
 

@@ -3,13 +3,13 @@
 //! The client before is over: it left in order, or its session was ended and what it had begun was decided. So an object of its block that
 //! is not in the index now never will be, whichever client retired it or was about to: it is retired here once more, and free when no
 //! operation is left that may have read its address. Any other client that has retired it frees it as well; that is done once, as the
-//! [page](crate::client) of upkeep says. Objects in the index stay; a client that takes one of them out marks it in the block, as always.
+//! [page](crate::client) of upkeep says. Objects in the index stay, and so do the extents of their values; a client that takes one of them out marks it in the block, as always.
 
 use super::{Client, Step, bytes_read, read};
 use crate::index::layout::{Hash, Label};
 use crate::memory::block::{Cut, FREED};
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, Record};
+use crate::object::{Extent, Identity, Record};
 use crate::slot::value::Content;
 use crate::verbs::{Address, Verbs};
 use crate::view::{Control, View};
@@ -26,10 +26,18 @@ struct Findings {
 }
 
 impl<N: Verbs + Control> Client<N> {
-    /// Takes over a block.
+    /// Takes over a block that the master has given to this client; whether it is one of a client that has gone. Else it is new.
     ///
-    /// Cost: a round trip for each MiB of it, and one for each object that was written and not freed.
-    pub(super) async fn adopt(&self, cut: Cut) -> Result<(), super::Error> {
+    /// Cost: a round trip; then one for each MiB of it, one for each object that was written and not freed, and two for each such extent.
+    pub async fn take_over(&self, at: Address) -> Result<bool, super::Error> {
+        let found = self.under_views(async |view| self.cut_of(view, at).await).await?;
+        match found {
+            Some(cut) => self.adopt(cut).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    async fn adopt(&self, cut: Cut) -> Result<(), super::Error> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let found = self
             .under_views(async |view| self.findings(view, cut).await)
@@ -63,7 +71,10 @@ impl<N: Verbs + Control> Client<N> {
             let word = object.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             if word == 0 || word & FREED != 0 {
                 findings.free.push(at);
-            } else if Label::of(word).is_none() && !self.is_shown(view, at, object).await? {
+            } else if Label::of(word).is_none()
+                && !self.is_shown(view, at, object).await?
+                && !(mutant::is(Mutant::ExtentsForgotten) && Extent::decode(object).is_some())
+            {
                 findings.lost.push((at, Identity(word)));
             }
         }
@@ -72,6 +83,9 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Whether the index has an object.
     async fn is_shown(&self, view: &View, at: Address, bytes: &[u8]) -> Step<bool> {
+        if let Some(extent) = Extent::decode(bytes) {
+            return self.is_extent_shown(view, &extent).await;
+        }
         // One that is not whole never came so far.
         let Some(record) = Record::decode(bytes) else {
             return Ok(false);

@@ -2,7 +2,7 @@
 //!
 //! | round trip | a key that has a slot | a key that gets one |
 //! |---|---|---|
-//! | 1 | object, in-flight cell, the key's slots | the same |
+//! | 1 | object (and [extents](super::extents)), in-flight cell, the key's slots | the same |
 //! | | the object that the slot has | |
 //! | 2 | the backups | the same |
 //! | 3 | the log | the key's slots at a backup ([`twins`](super::twins)) |
@@ -12,13 +12,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::cache::Moment;
+use super::extents::Long;
 use super::get::{Ahead, Found};
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
 use crate::index::layout::Hash;
 use crate::memory::block::Cut;
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record, bytes_of};
+use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
 use crate::slot::snapshot::{Interrupted, Verdict, Word, await_end, swap_backups, swap_primary};
 use crate::slot::value::Slot;
 use crate::verbs::{Address, Completion, Request, Verb, Verbs};
@@ -45,6 +46,8 @@ pub(super) struct Pending<'a> {
     pub at: Address,
     /// The object.
     pub bytes: Rc<[u8]>,
+    /// The value, if the object has no room for it.
+    pub long: Option<Long<'a>>,
     /// Its in-flight cell.
     pub cell: Address,
     /// When it began.
@@ -107,7 +110,12 @@ impl Pending<'_> {
 impl<N: Verbs + Control> Client<N> {
     /// Binds a key to a value, whatever it was bound to.
     ///
-    /// Cost: four round trips; one more if the key was bound, and the client has not used it in the same era. Up to two more if others change it at the same time.
+    /// A value that a block has no room for lies in several objects, up to 1 GiB, and less if blocks are smaller than 96 KiB: the object of the key names them.
+    ///
+    /// Cost: four round trips; one more if the key was bound, and the client has not used it in the same era. Up to two more if others change it at the same time. One more for each
+    /// further four blocks of a value that is longer than four.
+    ///
+    /// Errors: [`Error::TooLong`], [`Error::Full`], and those of the session and of damage.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.change(Kind::Put, key, value).await.map(drop)
     }
@@ -134,18 +142,26 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     async fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<Changed, Error> {
-        let block = self.layout.block;
-        let too_long = Error::TooLong {
-            key: key.len(),
-            value: value.len(),
-            block,
+        let (bytes, long) = self.room(kind, key, value).await?;
+        let at = match self
+            .allocate(kind, bytes, self.too_long(key.len(), value.len()))
+            .await
+        {
+            Ok(at) => at,
+            Err(error) => {
+                self.give_back(long.as_ref().map_or(&[], Long::extents));
+                return Err(error);
+            }
         };
-        let bytes = bytes_of(key.len(), value.len()).ok_or(too_long)?;
-        let at = self.allocate(kind, bytes, too_long).await?;
         let cell = self.cell().await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
-            .change_in(kind, (key, value), at, (self.session.cells.plus(8 * cell), era))
+            .change_in(
+                kind,
+                (key, value, long),
+                at,
+                (self.session.cells.plus(8 * cell), era),
+            )
             .await;
         self.heap.borrow_mut().unpin(era);
         self.cells.borrow_mut().push(cell);
@@ -167,17 +183,19 @@ impl<N: Verbs + Control> Client<N> {
     async fn change_in(
         &self,
         kind: Kind,
-        (key, value): (&[u8], &[u8]),
+        (key, value, long): (&[u8], &[u8], Option<Long<'_>>),
         at: Address,
         (cell, era): (Address, u64),
     ) -> Result<Changed, Error> {
         let view = self.net.view().number;
         let identity = self.identity()?;
+        let table = long.as_ref().map(Long::table);
         let record = Record {
             identity,
             kind,
             key,
-            value,
+            value: table.as_deref().unwrap_or(value),
+            is_long: long.is_some(),
         };
         let damaged = Error::Damaged {
             what: "a length that was checked",
@@ -191,6 +209,7 @@ impl<N: Verbs + Control> Client<N> {
             identity,
             at,
             bytes,
+            long,
             cell,
             begun: Moment { era, view },
             round: RefCell::default(),
@@ -215,8 +234,13 @@ impl<N: Verbs + Control> Client<N> {
                 .borrow_mut()
                 .wrote(&pending.hash, pending.new_slot(), pending.begun);
         }
+        if mutant::is(Mutant::ExtentsAfterHead) {
+            self.write_extents_late(&pending).await?;
+        }
         if !matches!(attempt, Attempt::Shown) || kind == Kind::Remove {
             // In no slot; but others may have seen its address at a backup.
+            let extents = pending.long.as_ref().map_or(&[][..], Long::extents);
+            self.retire_extents(extents, pending.identity);
             self.retire(pending.at, pending.identity);
         }
         Ok(match attempt {
@@ -263,8 +287,15 @@ impl<N: Verbs + Control> Client<N> {
     /// Retires what a change has replaced whose round was ended after an interruption. Nobody else does; if the master has, it does no harm twice.
     fn retire_replaced(&self, round: &Round) {
         if let Some(found) = &round.found {
-            self.retire(found.at, found.identity);
+            self.retire_found(found);
         }
+    }
+
+    /// Keeps an object that was taken out of the index, with its extents, until nobody can have its address.
+    fn retire_found(&self, found: &Found) {
+        let extents = found.table.as_ref().map_or(&[][..], |table| &table.extents);
+        self.retire_extents(extents, found.identity);
+        self.retire(found.at, found.identity);
     }
 
     /// Whether the master has completed a change that was interrupted.
@@ -280,7 +311,11 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Tries once.
     async fn attempt(&self, view: &View, pending: &Pending<'_>) -> Step<Attempt> {
-        let mut along = writes(view, pending.at, &pending.bytes)?;
+        let mut along = match mutant::is(Mutant::ExtentsAfterHead) {
+            true => Vec::new(),
+            false => self.write_extents(view, pending).await?,
+        };
+        along.extend(writes(view, pending.at, &pending.bytes)?);
         if !mutant::is(Mutant::CellNotWritten) {
             along.extend(writes(
                 view,
@@ -298,6 +333,9 @@ impl<N: Verbs + Control> Client<N> {
         let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
         all_written(&along[..written], &completions)?;
         self.heap.borrow_mut().written(pending.at);
+        if !mutant::is(Mutant::ExtentsAfterHead) {
+            self.wrote_all_extents(pending);
+        }
         if completions.len() != along.len() {
             return Err(Interrupted {
                 region: pending.at.region(),
@@ -436,7 +474,7 @@ impl<N: Verbs + Control> Client<N> {
             return self.lose(word, pending, old).await;
         }
         pending.round.take();
-        self.retire(found.at, found.identity);
+        self.retire_found(&found);
         Ok(Attempt::Shown)
     }
 
@@ -477,7 +515,7 @@ impl<N: Verbs + Control> Client<N> {
             .into());
         }
         pending.round.take();
-        self.retire(found.at, found.identity);
+        self.retire_found(found);
         Ok(Attempt::Shown)
     }
 
@@ -569,26 +607,20 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Memory for an object that nobody else has. A removal gets the last one of a size, too, and a larger one: else a full map could not be emptied.
     pub(super) async fn allocate(&self, kind: Kind, bytes: u32, too_long: Error) -> Result<Address, Error> {
+        let (block, size) = (self.layout.block, self.class(bytes, too_long)?);
         loop {
             let at = match kind {
-                Kind::Remove => self.heap.borrow_mut().take_any(bytes),
-                _ => self.heap.borrow_mut().take(bytes),
+                Kind::Remove => self.heap.borrow_mut().take_any(size),
+                _ => self.heap.borrow_mut().take(size),
             };
             if let Some(at) = at {
                 return Ok(at);
             }
-            let block = self.layout.block;
-            if Cut::new(self.layout.directory, block, crate::memory::block::size_of(bytes)).is_none() {
-                return Err(too_long);
-            }
-            let size = crate::memory::block::size_of(bytes);
             let at = self.net.block(size).await?.ok_or(Error::Full(block))?;
-            let found = self.under_views(async |view| self.cut_of(view, at).await).await?;
-            if let Some(cut) = found {
-                self.adopt(cut).await?;
+            if self.take_over(at).await? {
                 continue;
             }
-            let cut = self.heap.borrow_mut().cut(at, block, bytes).ok_or(too_long)?;
+            let cut = self.heap.borrow_mut().cut(at, block, size).ok_or(too_long)?;
             self.under_views(async |view| {
                 let size = Rc::from(u64::from(cut.size).to_le_bytes());
                 let batch = writes(view, at, &size)?;
@@ -600,7 +632,7 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// How a block is cut that was given; `None` if it is new.
-    async fn cut_of(&self, view: &View, at: Address) -> Step<Option<Cut>> {
+    pub(super) async fn cut_of(&self, view: &View, at: Address) -> Step<Option<Cut>> {
         let request = super::read(view, at, 8)?;
         let completions = self.net.post(vec![request.clone()]).await;
         let size = super::bytes_read(&request, completions.first())?;

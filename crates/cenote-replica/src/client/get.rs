@@ -5,7 +5,7 @@ use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record};
+use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record, Table};
 use crate::verbs::{Address, Completion, GRANULE, Request, Verbs};
 use crate::view::{Control, View};
 
@@ -22,8 +22,10 @@ pub(super) struct Found {
     pub kind: Kind,
     /// How that change has gone, as far as its log says.
     pub outcome: Option<Outcome>,
-    /// The value.
+    /// The value; empty if it is in extents.
     pub value: Vec<u8>,
+    /// Where its extents are, if it is.
+    pub table: Option<Table>,
 }
 
 /// An object that was read before it was known whether it is the key's.
@@ -51,7 +53,8 @@ impl Found {
             identity: record.identity,
             kind: record.kind,
             outcome: Outcome::decode(bytes, record.identity),
-            value: record.value.to_vec(),
+            value: Vec::new(),
+            table: None,
         }
     }
 
@@ -66,7 +69,7 @@ impl<N: Verbs + Control> Client<N> {
     /// The value of a key; `None` if it is bound to none.
     ///
     /// Cost: two round trips; one if the key was used in the same era and has not changed since. More for the first key of a segment, if the segment is being split,
-    /// or while the key is being inserted.
+    /// or while the key is being inserted. One more for each four blocks of a value that a block has no room for.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let found = self
@@ -95,7 +98,25 @@ impl<N: Verbs + Control> Client<N> {
             // Else, if the primary dies now, another insert of this key might be chosen.
             self.tell(view, &found).await?;
         }
-        Ok(Some(found.value))
+        match &found.table {
+            Some(table) => self.gather(view, found.identity, table).await.map(Some),
+            None => Ok(Some(found.value)),
+        }
+    }
+
+    /// An object of the index, with its value or the table of its extents.
+    fn found(&self, seen: Seen, at: Address, record: &Record<'_>, bytes: &[u8]) -> Step<Found> {
+        let found = Found::of(seen, at, record, bytes);
+        Ok(match record.is_long {
+            true => Found {
+                table: Some(self.table(at, record.value)?),
+                ..found
+            },
+            false => Found {
+                value: record.value.to_vec(),
+                ..found
+            },
+        })
     }
 
     /// The request that reads an object of a key along with its slots, if the client knows one.
@@ -194,7 +215,7 @@ impl<N: Verbs + Control> Client<N> {
             && let Some(record) = Record::decode(&bytes)
             && record.key == key
         {
-            return Ok(Some(Found::of(*seen, place.at, &record, &bytes)));
+            return Ok(Some(self.found(*seen, place.at, &record, &bytes)?));
         }
         let mut batch = Vec::with_capacity(alike.len());
         for (_, at, len) in &alike {
@@ -217,7 +238,7 @@ impl<N: Verbs + Control> Client<N> {
             };
             let record = Record::decode(bytes).ok_or(damaged)?;
             if record.key == key || mutant::is(Mutant::FingerprintBelieved) {
-                return Ok(Some(Found::of(*seen, *at, &record, bytes)));
+                return Ok(Some(self.found(*seen, *at, &record, bytes)?));
             }
         }
         Ok(None)

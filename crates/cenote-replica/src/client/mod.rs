@@ -7,6 +7,7 @@
 //! | [`cache`] | the objects that it knows |
 //! | [`get`] | reading a key |
 //! | [`change`] | binding and unbinding a key |
+//! | [`extents`] | values that are longer than a block |
 //! | [`twins`] | two clients that insert one key |
 //! | [`split`] | segments that are full |
 //! | [`join`] | several at once |
@@ -18,6 +19,7 @@ mod adopt;
 mod cache;
 mod change;
 mod doubt;
+mod extents;
 mod get;
 pub(crate) mod join;
 pub(crate) mod known;
@@ -74,7 +76,9 @@ pub enum Error {
     #[error("the memory nodes have no free block of {0} bytes: add nodes, or remove keys")]
     Full(u32),
     /// Key or value are too long.
-    #[error("a record of {key} + {value} bytes is too long: a block of {block} bytes has to hold it")]
+    #[error(
+        "a record of {key} + {value} bytes is too long: with blocks of {block} bytes the value of such a key has {longest} bytes at most"
+    )]
     TooLong {
         /// Bytes of the key.
         key: usize,
@@ -82,7 +86,12 @@ pub enum Error {
         value: usize,
         /// Bytes of a block.
         block: u32,
+        /// Bytes of the longest value of a key of that length; 0 if it cannot have any.
+        longest: u64,
     },
+    /// This process has no memory for a value of so many bytes.
+    #[error("this process has no memory for a value of {0} bytes")]
+    Memory(u64),
     /// Words of the map are not what any client writes.
     #[error("damaged: {what} at {at:#x}")]
     Damaged {
@@ -171,6 +180,11 @@ impl<N: Verbs + Control> Client<N> {
     /// Its session.
     pub fn session(&self) -> Session {
         self.session
+    }
+
+    /// What it knows of memory, for statistics and tests. No operation goes on meanwhile.
+    pub fn memory(&self) -> std::cell::Ref<'_, Heap> {
+        self.heap.borrow()
     }
 
     /// The era of its oldest operation, for its heartbeats.

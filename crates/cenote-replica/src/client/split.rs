@@ -38,11 +38,7 @@ impl<N: Verbs + Control> Client<N> {
 
         // Memory first: a segment that is sealed and cannot be split would refuse even removals.
         let bytes = self.layout.segments.bytes();
-        let too_long = Error::TooLong {
-            key: 0,
-            value: bytes as usize,
-            block: self.layout.block,
-        };
+        let too_long = self.too_long(0, bytes as usize);
         let first = self.allocate(Kind::Put, bytes, too_long).await?;
         let second = match self.allocate(Kind::Put, bytes, too_long).await {
             Ok(second) => second,

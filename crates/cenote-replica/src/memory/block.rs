@@ -67,10 +67,22 @@ pub fn size_of(bytes: u32) -> u32 {
     granules.next_multiple_of(step) * GRANULE
 }
 
+/// Bytes of the largest object that a block of so many bytes has room for; 0 if it has room for none.
+pub fn largest(block: u32) -> u32 {
+    // The header, and a granule of marks.
+    block.saturating_sub(HEADER + GRANULE + 1) / GRANULE * GRANULE
+}
+
+/// The size that an object of so many bytes gets in a block of so many; `None` if the block has no room for it.
+pub fn class_of(bytes: u32, block: u32) -> Option<u32> {
+    let largest = largest(block);
+    (bytes <= largest && largest > 0).then(|| size_of(bytes).min(largest))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Cut, size_of};
-    use crate::verbs::Address;
+    use super::{Cut, class_of, largest, size_of};
+    use crate::verbs::{Address, GRANULE};
 
     #[test]
     fn sizes_grow_by_a_quarter_at_most() {
@@ -83,6 +95,26 @@ mod tests {
             sizes.insert(size);
         }
         assert!(sizes.len() < 48, "{}", sizes.len());
+    }
+
+    #[test]
+    fn the_largest_object_has_a_block_to_itself() {
+        let at = Address::new(3, 1 << 20);
+        for block in [256, 2_048, 65_536, 1 << 18] {
+            let largest = largest(block);
+            let cut = Cut::new(at, block, largest).unwrap();
+            assert_eq!(
+                (cut.count, cut.object(0).plus(largest)),
+                (1, at.plus(block - GRANULE))
+            );
+            assert_eq!(Cut::new(at, block, largest + 64), None);
+            assert_eq!(class_of(largest + 1, block), None);
+            for bytes in 1..=largest {
+                let class = class_of(bytes, block).unwrap();
+                assert!(class >= bytes && Cut::new(at, block, class).is_some());
+            }
+        }
+        assert_eq!((largest(192), class_of(1, 192)), (0, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::block::{Cut, size_of};
+use super::block::Cut;
 use crate::object::Identity;
 use crate::verbs::Address;
 use crate::view::Eras;
@@ -36,9 +36,8 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// A free object of at least so many bytes; `None` if a block is needed. The last of a small size stays for a removal.
-    pub fn take(&mut self, bytes: u32) -> Option<Address> {
-        let size = size_of(bytes);
+    /// A free object of a size; `None` if a block is needed. The last of a small size stays for a removal.
+    pub fn take(&mut self, size: u32) -> Option<Address> {
         let kept = usize::from(size <= KEPT_MAX);
         let free = self.free.get_mut(&size)?;
         let at = if free.len() > kept { free.pop() } else { None }?;
@@ -46,9 +45,9 @@ impl Heap {
         Some(at)
     }
 
-    /// The same, of any size, also the last: for removals.
-    pub fn take_any(&mut self, bytes: u32) -> Option<Address> {
-        let at = (self.free.range_mut(size_of(bytes)..)).find_map(|(_, free)| free.pop())?;
+    /// The same, of this size or any larger one, also the last: for removals.
+    pub fn take_any(&mut self, size: u32) -> Option<Address> {
+        let at = (self.free.range_mut(size..)).find_map(|(_, free)| free.pop())?;
         self.unwritten.insert(at);
         Some(at)
     }
@@ -64,9 +63,9 @@ impl Heap {
         self.blocks.insert(cut.at, cut);
     }
 
-    /// Cuts a new block for objects of so many bytes; `None` if they do not fit in one.
-    pub fn cut(&mut self, at: Address, block: u32, bytes: u32) -> Option<Cut> {
-        let cut = Cut::new(at, block, size_of(bytes))?;
+    /// Cuts a new block for objects of a size; `None` if it has no room for one.
+    pub fn cut(&mut self, at: Address, block: u32, size: u32) -> Option<Cut> {
+        let cut = Cut::new(at, block, size)?;
         let free = self.free.entry(cut.size).or_default();
         // Those in front are taken first.
         free.extend((0..cut.count).rev().map(|n| cut.object(n)));
@@ -155,9 +154,9 @@ mod tests {
     #[test]
     fn objects_are_given_once() {
         let mut heap = Heap::default();
-        assert_eq!((heap.take(100), heap.take_any(1)), (None, None));
-        let cut = heap.cut(Address::new(0, 0), 4_096, 100).unwrap();
-        let mut taken: Vec<Address> = std::iter::from_fn(|| heap.take(70)).collect();
+        assert_eq!((heap.take(128), heap.take_any(64)), (None, None));
+        let cut = heap.cut(Address::new(0, 0), 4_096, 128).unwrap();
+        let mut taken: Vec<Address> = std::iter::from_fn(|| heap.take(128)).collect();
         assert_eq!(taken.len() + 1, cut.count as usize, "the last is for a removal");
         taken.extend(heap.take_any(64));
         assert_eq!((taken.len(), heap.take_any(64)), (cut.count as usize, None));

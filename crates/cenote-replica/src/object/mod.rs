@@ -3,7 +3,7 @@
 //! | bytes | |
 //! |---|---|
 //! | 0 to 7 | identity: session and count |
-//! | 8 to 15 | kind of the change, lengths of key and value |
+//! | 8 to 15 | kind of the change, whether the value is in [extents](Extent), lengths of key and value |
 //! | 16 to 19 | checksum of all but itself and the outcome |
 //! | 20 to 23 | 0 |
 //! | 24 to 31 | hash of the key: which slots |
@@ -15,8 +15,10 @@
 //! All but the outcome is written once, in one batch with everything else that the change does first. The outcome is written
 //! later, in place, by the client or the master that decides the change.
 
+mod extent;
 mod outcome;
 mod record;
 
+pub use extent::{EXTENT_HEADER, Extent, LONG_MAX, Table};
 pub use outcome::{OUTCOME_AT, OUTCOME_BYTES, Outcome};
 pub use record::{Identity, KEY_MAX, Kind, Record, VALUE_MAX, bytes_of};

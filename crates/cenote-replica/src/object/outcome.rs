@@ -79,6 +79,7 @@ mod tests {
             kind: Kind::Put,
             key: b"key",
             value: b"value",
+            is_long: false,
         };
         let bare = record.encode().unwrap();
         assert_eq!(Outcome::decode(&bare, identity), None);

@@ -10,6 +10,8 @@ const LENGTHS_AT: usize = 8;
 const CHECKSUM_AT: usize = 16;
 /// Where the key's hash is.
 const HASH_AT: [usize; 2] = [24, 56];
+/// In the word of the lengths: the value is in extents.
+const LONG: u64 = 1 << 40;
 /// Bytes of a key at most.
 pub const KEY_MAX: usize = (1 << 16) - 1;
 /// Bytes of a value at most.
@@ -74,8 +76,10 @@ pub struct Record<'a> {
     pub kind: Kind,
     /// The key.
     pub key: &'a [u8],
-    /// The value; empty if the change unbinds the key.
+    /// The value, or a table of its extents; empty if the change unbinds the key.
     pub value: &'a [u8],
+    /// Whether the value is in extents.
+    pub is_long: bool,
 }
 
 /// Bytes of an object; `None` if key or value are too long.
@@ -88,8 +92,11 @@ impl<'a> Record<'a> {
     /// Its bytes, with no outcome. `None` if key or value are too long.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; bytes_of(self.key.len(), self.value.len())? as usize];
-        let lengths =
-            u64::from(self.kind.code()) << 56 | (self.value.len() as u64) << 16 | self.key.len() as u64;
+        let is_long = if self.is_long { LONG } else { 0 };
+        let lengths = u64::from(self.kind.code()) << 56
+            | is_long
+            | (self.value.len() as u64) << 16
+            | self.key.len() as u64;
         bytes[..LENGTHS_AT].copy_from_slice(&self.identity.0.to_le_bytes());
         bytes[LENGTHS_AT..CHECKSUM_AT].copy_from_slice(&lengths.to_le_bytes());
         for (at, word) in HASH_AT.into_iter().zip(Hash::of(self.key).words()) {
@@ -125,6 +132,7 @@ impl<'a> Record<'a> {
             kind: Kind::of((lengths >> 56) as u8)?,
             key: bytes.get(HEADER..key_end)?,
             value: bytes.get(key_end..value_end)?,
+            is_long: lengths & LONG != 0,
         };
         let stored = bytes.get(CHECKSUM_AT..CHECKSUM_AT + 4)?;
         (stored == checksum(bytes, value_end).to_le_bytes()).then_some(record)
@@ -154,6 +162,7 @@ mod tests {
             kind: Kind::Put,
             key,
             value,
+            is_long: false,
         }
     }
 
@@ -164,6 +173,13 @@ mod tests {
             assert_eq!(Record::bytes(&bytes), Some(bytes.len() as u32));
             assert_eq!(Record::decode(&bytes), Some(sample(key, value)));
             assert_eq!(Record::hash(&bytes), Some(crate::index::layout::Hash::of(key)));
+            let head = Record {
+                is_long: true,
+                ..sample(key, value)
+            };
+            let bytes = head.encode().unwrap();
+            assert_eq!(Record::decode(&bytes), Some(head));
+            assert_eq!(Record::bytes(&bytes), Some(bytes.len() as u32));
         }
         assert!(bytes_of(KEY_MAX + 1, 0).is_none() && bytes_of(0, VALUE_MAX + 1).is_none());
         assert_eq!(Identity::new(1 << 24, 0), None);

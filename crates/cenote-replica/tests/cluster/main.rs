@@ -1,6 +1,7 @@
 //! The operations of the map by the shipped code, on a simulated network: clients and nodes crash, clients are cut off, verbs arrive late and
 //! in pieces. What the clients saw is linearizable, and afterwards all copies are equal.
 
+mod leaks;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod network;
@@ -163,6 +164,52 @@ fn all_fail_while_segments_are_split() {
         cuts: 2,
         node_crashes: 1,
         ..Plan::default()
+    });
+}
+
+/// Values of up to four blocks, whose parts lie in objects of their own.
+fn long() -> Plan {
+    Plan {
+        longest: 7_000,
+        operations: 16,
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn values_are_longer_than_a_block() {
+    seeds(&long());
+    seeds(&Plan {
+        replicas: 1,
+        ..long()
+    });
+}
+
+#[test]
+fn clients_and_nodes_crash_among_long_values() {
+    seeds(&Plan {
+        client_crashes: 2,
+        ..long()
+    });
+    seeds(&Plan {
+        replicas: 3,
+        nodes: 4,
+        client_crashes: 2,
+        node_crashes: 2,
+        cuts: 2,
+        ..long()
+    });
+}
+
+#[test]
+fn long_values_outlive_those_who_wrote_them() {
+    // Blocks are taken over while others read and replace what is in them.
+    seeds(&Plan {
+        clients: 6,
+        client_crashes: 4,
+        cuts: 2,
+        operations: 40,
+        ..long()
     });
 }
 

@@ -48,7 +48,19 @@ fn plan(mutant: Mutant) -> Plan {
         operations: 60,
         ..Plan::default()
     };
+    let writing = Plan {
+        longest: 7_000,
+        ..Plan::default()
+    };
+    let dying = Plan {
+        clients: 6,
+        client_crashes: 4,
+        operations: 40,
+        ..writing.clone()
+    };
     match mutant {
+        Mutant::ExtentsAfterHead | Mutant::ExtentsFreedAtOnce | Mutant::ExtentsKept => writing,
+        Mutant::ExtentsForgotten | Mutant::ExtentsTaken => dying,
         Mutant::HalfIsMajority | Mutant::MinorityKept | Mutant::LoserNotAwaiting => hot,
         Mutant::AloneAsOthers | Mutant::CellNotWritten => alone,
         Mutant::TwinsIgnored | Mutant::TwinsBothStay => alone,

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use cenote_replica::client::Client;
+use cenote_replica::client::{Client, Error};
 
 use super::network::{Port, Shared};
-use super::run::{Plan, drive, empty, join};
+use super::run::{BLOCK, Plan, drive, empty, join};
 
 /// How many round trips an operation takes.
 async fn cost<T>(world: &Shared, operation: impl Future<Output = T>) -> u64 {
@@ -46,6 +46,41 @@ async fn measure(world: Shared, client: Rc<Client<Port>>) {
         "nothing has its fingerprint"
     );
     assert_eq!(cost(world, client.remove(&key(2))).await, 1);
+    // Values of four blocks, after blocks for them have been fetched; and of nine.
+    let (four, nine) = (vec![7; 4 * 1_792], vec![8; 9 * 1_792]);
+    for value in [&four, &nine] {
+        client.put(&key(3), value).await.unwrap();
+        client.remove(&key(3)).await.unwrap();
+    }
+    free_all(world, &client).await;
+    assert_eq!(cost(world, client.insert(&key(3), &four)).await, 4);
+    begin_era(world);
+    assert_eq!(cost(world, client.get(&key(3))).await, 3);
+    assert_eq!(cost(world, client.get(&key(3))).await, 2, "its head is cached");
+    assert_eq!(cost(world, client.put(&key(3), &nine)).await, 4 + 2);
+    assert_eq!(cost(world, client.get(&key(3))).await, 1 + 3);
+    assert_eq!(client.get(&key(3)).await.unwrap().as_deref(), Some(&nine[..]));
+    let longest = 222 * 1_792;
+    let longer = vec![0; longest + 1];
+    let refused = Error::TooLong {
+        key: 8,
+        value: longer.len(),
+        block: BLOCK,
+        longest: longest as u64,
+    };
+    let put = async { assert_eq!(client.put(&key(4), &longer).await, Err(refused)) };
+    assert_eq!(cost(world, put).await, 0);
+}
+
+/// As if some eras had passed; what was retired is free.
+async fn free_all(world: &Shared, client: &Rc<Client<Port>>) {
+    for _ in 0..3 {
+        begin_era(world);
+        let mut world = world.borrow_mut();
+        world.eras.least = world.eras.now;
+    }
+    client.upkeep().await.unwrap();
+    client.upkeep().await.unwrap();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use cenote_replica::client::{Client, Layout, Session};
 use cenote_replica::index::candidates::{Segment, image};
 use cenote_replica::index::layout::{Label, SIBLING_AT, SUCCESSOR_AT, Segments, successor};
 use cenote_replica::master::equalise::{Equalise, Report};
+use cenote_replica::slot::value::Slot;
 use cenote_replica::verbs::Address;
 use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
@@ -19,6 +20,7 @@ use cenote_check::spec::map::{Map, Op, Ret};
 use cenote_check::history::{Event, History};
 use rand::Rng;
 
+use super::leaks;
 use super::network::{Port, Shared, Time, World};
 
 /// What happens in a run.
@@ -31,6 +33,8 @@ pub struct Plan {
     pub keys: u64,
     pub operations: u32,
     pub groups: u32,
+    /// Values have at most so many bytes and eight.
+    pub longest: u64,
     pub client_crashes: u32,
     pub node_crashes: u32,
     pub cuts: u32,
@@ -58,6 +62,7 @@ impl Default for Plan {
             keys: 3,
             operations: 12,
             groups: 2,
+            longest: 200,
             client_crashes: 0,
             node_crashes: 0,
             cuts: 0,
@@ -66,7 +71,7 @@ impl Default for Plan {
     }
 }
 
-const BLOCK: u32 = 1 << 11;
+pub const BLOCK: u32 = 1 << 11;
 const REGION: u32 = 1 << 20;
 const CELLS: u32 = 4;
 const MASTER: u32 = 0;
@@ -193,6 +198,13 @@ fn format(world: &Shared, plan: &Plan) {
     }
 }
 
+/// The bytes of a value: as many as it says, and none of another.
+fn content(value: u64, longest: u64) -> Vec<u8> {
+    let len = (value % longest.max(1)) as usize;
+    let fill = (0..len).map(|n| (value ^ n as u64 >> 6) as u8);
+    value.to_le_bytes().into_iter().chain(fill).collect()
+}
+
 async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>>, number: u32) {
     for _ in 0..plan.operations {
         let (what, key, value) = {
@@ -226,10 +238,17 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
         };
         let bytes = key.to_le_bytes();
         // Values of several lengths, so that objects of several sizes come and go.
-        let long = |value: u64| [value.to_le_bytes().to_vec(), vec![7; value as usize % 200]].concat();
+        let long = |value: u64| content(value, plan.longest);
         let outcome = match op {
             Op::Get { .. } => client.get(&bytes).await.map(|found| match found {
-                Some(value) => Ret::Found(u64::from_le_bytes(value[..8].try_into().unwrap())),
+                Some(found) => {
+                    let value = u64::from_le_bytes(found[..8].try_into().unwrap());
+                    if found != long(value) {
+                        let mixed = format!("client {number}: the value of {key} is of several changes");
+                        journal.borrow_mut().problems.push(mixed);
+                    }
+                    Ret::Found(value)
+                }
                 None => Ret::Missing,
             }),
             Op::Write { value, .. } => client.put(&bytes, &long(value)).await.map(|()| Ret::Done),
@@ -524,13 +543,15 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
     if let Some(problem) = journal.problems.first() {
         return Err(problem.clone());
     }
-    copies_are_equal(&world.borrow(), &layout(plan))?;
+    let slots = copies_are_equal(&world.borrow(), &layout(plan))?;
     let history = History::new(journal.events).map_err(|error| error.to_string())?;
     let verdict = check_parts(&Map, &history, &Options::default());
     if !verdict.is_linearizable() {
         return Err(format!("{verdict:?}"));
     }
     let adopted = world.borrow().adopted;
+    drop(tasks);
+    leaks::check(&world, plan, &clients, &slots)?;
     Ok(adopted)
 }
 
@@ -589,8 +610,8 @@ pub fn drive(world: &Shared, tasks: Vec<Pin<Box<dyn Future<Output = ()>>>>) {
     }
 }
 
-/// Whether all copies of the index are equal, and none of its words is in a round.
-fn copies_are_equal(world: &World, layout: &Layout) -> Result<(), String> {
+/// Whether all copies of the index are equal, and none of its words is in a round. Returns its slots.
+fn copies_are_equal(world: &World, layout: &Layout) -> Result<Vec<Slot>, String> {
     let word = |node: NodeId, at: Address| {
         let bytes = world
             .memory(node, at.region())
@@ -607,6 +628,7 @@ fn copies_are_equal(world: &World, layout: &Layout) -> Result<(), String> {
             false => Err(format!("copies of {at:x?} differ: {copies:x?}")),
         }
     };
+    let mut slots = Vec::new();
     let mut segments = BTreeSet::new();
     for n in 0..1_u32 << layout.depth {
         segments.insert(equal(layout.directory.plus(8 * n))? & ((1 << 46) - 1));
@@ -618,8 +640,8 @@ fn copies_are_equal(world: &World, layout: &Layout) -> Result<(), String> {
             continue;
         }
         for n in 0..layout.segments.slots() {
-            equal(at.plus(layout.segments.slot_at(n)))?;
+            slots.push(Slot(equal(at.plus(layout.segments.slot_at(n)))?));
         }
     }
-    Ok(())
+    Ok(slots)
 }
