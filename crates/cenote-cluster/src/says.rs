@@ -108,6 +108,8 @@ pub struct ErasText {
     pub now: u64,
     /// The least in which an operation began that goes on.
     pub least: u64,
+    /// How many sessions have ended, all told.
+    pub sessions_ended: u64,
 }
 
 impl ErasText {

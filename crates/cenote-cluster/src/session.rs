@@ -64,6 +64,7 @@ impl Line {
 struct Known {
     view: Arc<ViewText>,
     eras: Eras,
+    sessions_ended: u64,
     /// The era of the oldest operation; `None` if there is none.
     oldest: Option<u64>,
     complaints: Vec<u16>,
@@ -137,6 +138,7 @@ pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> 
         known: Mutex::new(Known {
             view: Arc::new(view),
             eras: eras.eras(),
+            sessions_ended: eras.sessions_ended,
             oldest: None,
             complaints: Vec::new(),
             waiting: 0,
@@ -244,6 +246,7 @@ fn take_in(known: &mut Known, ask: &Ask, told: Told) {
 
 fn take_eras(known: &mut Known, eras: ErasText) {
     known.eras = eras.eras();
+    known.sessions_ended = eras.sessions_ended;
 }
 
 impl Port {
@@ -309,6 +312,10 @@ impl Control for Port {
 
     fn eras(&self) -> Eras {
         self.shared.known().eras
+    }
+
+    fn sessions_ended(&self) -> u64 {
+        self.shared.known().sessions_ended
     }
 
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {

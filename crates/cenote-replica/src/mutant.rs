@@ -46,6 +46,11 @@ mutants! {
     ExtentsKept = "extents-kept", "who replaces a value retires its head and not its extents";
     ExtentsForgotten = "extents-forgotten", "a client that takes over a block leaves extents in it that belong to nothing";
     ExtentsTaken = "extents-taken", "a client that takes over a block retires extents whose head the index has";
+    MarksTwice = "marks-twice", "a client takes back an object that was marked twice a second time";
+    ReplacedKept = "replaced-kept", "a change that goes on after an interruption forgets the object that it has replaced";
+    AdoptedForgotten = "adopted-forgotten", "a client that takes over a block leaves objects in it that are in no slot";
+    NotSwept = "not-swept", "a client does not look for objects in its blocks that clients were to free that have gone";
+    BusySwept = "busy-swept", "a client that looks for such objects takes those of its own changes that go on for some";
     SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";
 }
 

@@ -77,6 +77,9 @@ pub trait Control {
     /// The eras, as this client knows them.
     fn eras(&self) -> Eras;
 
+    /// How many sessions of the map have ended, each of which had begun nothing that is not decided by now; as this client knows it.
+    fn sessions_ended(&self) -> u64;
+
     /// Says that a verb in a region came back refused or unknown under a view, or that somebody's round in it does not end, and waits for a
     /// later view. What this client had begun in that region has then been completed or undone, and its objects say which.
     fn later(&self, than: u64, region: u16) -> impl Future<Output = Result<(), SessionEnded>>;

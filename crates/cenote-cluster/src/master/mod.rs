@@ -456,6 +456,7 @@ impl Master {
         ErasText {
             now: eras.now,
             least: eras.least,
+            sessions_ended: self.state.borrow().sessions_ended(),
         }
     }
 

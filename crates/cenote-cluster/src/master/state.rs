@@ -349,6 +349,11 @@ impl State {
         }
     }
 
+    /// How many sessions have been forgotten.
+    pub fn sessions_ended(&self) -> u64 {
+        u64::from(self.last_session).saturating_sub(self.sessions.len() as u64)
+    }
+
     /// A new session; `None` if there are too many.
     pub fn join(&mut self, name: String) -> Option<SessionText> {
         let cells = self.free_cells.pop()?;

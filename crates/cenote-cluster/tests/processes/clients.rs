@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::process::ChildStdout;
 use std::time::Duration;
 
-use cenote_cluster::{Error, Map, Options};
-use cenote_check::spec::map::{Op, Ret};
 use cenote_check::history::Event;
+use cenote_check::spec::map::{Op, Ret};
+use cenote_cluster::{Error, Map, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cenote_cluster::says::{Ask, Told};
+use cenote_check::history::{Event, History};
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::{Map, Op, Ret};
-use cenote_check::history::{Event, History};
+use cenote_cluster::says::{Ask, Told};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -5,6 +5,9 @@
 //! operation is left that may have read its address. Any other client that has retired it frees it as well; that is done once, as the
 //! [page](crate::client) of upkeep says. Objects in the index stay, and so do the extents of their values; a client that takes one of them out marks it in the block, as always.
 
+use std::collections::BTreeSet;
+
+use super::join::join_all;
 use super::{Client, Step, bytes_read, read};
 use crate::index::layout::{Hash, Label};
 use crate::memory::block::{Cut, FREED};
@@ -16,19 +19,23 @@ use crate::view::{Control, View};
 
 /// Bytes that are read at once.
 const CHUNK: u32 = 1 << 20;
+/// Objects that are looked for in the index at once.
+const LOOKS: usize = 64;
 
 /// What was found in a block.
 #[derive(Debug, Default)]
-struct Findings {
-    free: Vec<Address>,
+pub(super) struct Findings {
+    /// Never written.
+    pub unused: Vec<Address>,
+    pub freed: Vec<Address>,
     /// In no slot, and not freed.
-    lost: Vec<(Address, Identity)>,
+    pub lost: Vec<(Address, Identity)>,
 }
 
 impl<N: Verbs + Control> Client<N> {
     /// Takes over a block that the master has given to this client; whether it is one of a client that has gone. Else it is new.
     ///
-    /// Cost: a round trip; then one for each MiB of it, one for each object that was written and not freed, and two for each such extent.
+    /// Cost: a round trip; then one for each MiB of it, one or two for each 64 objects that were written and not freed.
     pub async fn take_over(&self, at: Address) -> Result<bool, super::Error> {
         let found = self.under_views(async |view| self.cut_of(view, at).await).await?;
         match found {
@@ -40,20 +47,22 @@ impl<N: Verbs + Control> Client<N> {
     async fn adopt(&self, cut: Cut) -> Result<(), super::Error> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let found = self
-            .under_views(async |view| self.findings(view, cut).await)
+            .under_views(async |view| self.findings(view, cut, &BTreeSet::new()).await)
             .await;
         let mut heap = self.heap.borrow_mut();
         heap.unpin(era);
         let found = found?;
         let eras = self.net.eras();
-        heap.adopt(cut, found.free);
-        for (at, identity) in found.lost {
+        heap.adopt(cut, [found.unused, found.freed].concat());
+        let lost = found.lost.into_iter();
+        for (at, identity) in lost.filter(|_| !mutant::is(Mutant::AdoptedForgotten)) {
             heap.retire(at, identity, eras);
         }
         Ok(())
     }
 
-    async fn findings(&self, view: &View, cut: Cut) -> Step<Findings> {
+    /// What is in a block, but for what is the client's own: free in its list, or taken for an operation that goes on.
+    pub(super) async fn findings(&self, view: &View, cut: Cut, own: &BTreeSet<Address>) -> Step<Findings> {
         let mut block = Vec::with_capacity(self.layout.block as usize);
         for begin in (0..self.layout.block).step_by(CHUNK as usize) {
             let len = CHUNK.min(self.layout.block - begin);
@@ -62,20 +71,32 @@ impl<N: Verbs + Control> Client<N> {
             block.extend_from_slice(bytes_read(&request, completions.first())?);
         }
         let mut findings = Findings::default();
-        for n in 0..cut.count {
-            let at = cut.object(n);
+        let mut used = Vec::new();
+        for at in (0..cut.count)
+            .map(|n| cut.object(n))
+            .filter(|at| !own.contains(at))
+        {
             let begin = (at.bits() - cut.at.bits()) as usize;
             let Some(object) = block.get(begin..begin + cut.size as usize) else {
                 continue;
             };
             let word = object.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-            if word == 0 || word & FREED != 0 {
-                findings.free.push(at);
-            } else if Label::of(word).is_none()
-                && !self.is_shown(view, at, object).await?
-                && !(mutant::is(Mutant::ExtentsForgotten) && Extent::decode(object).is_some())
-            {
-                findings.lost.push((at, Identity(word)));
+            match word {
+                0 => findings.unused.push(at),
+                _ if word & FREED != 0 => findings.freed.push(at),
+                _ if Label::of(word).is_some() => {}
+                _ if mutant::is(Mutant::ExtentsForgotten) && Extent::decode(object).is_some() => {}
+                _ => used.push((at, Identity(word), object)),
+            }
+        }
+        for used in used.chunks(LOOKS) {
+            let looks = used
+                .iter()
+                .map(|(at, _, object)| self.is_shown(view, *at, object));
+            for ((at, identity, _), is_shown) in used.iter().zip(join_all(looks).await) {
+                if !is_shown? {
+                    findings.lost.push((*at, *identity));
+                }
             }
         }
         Ok(findings)

@@ -153,6 +153,7 @@ impl<N: Verbs + Control> Client<N> {
                 return Err(error);
             }
         };
+        let extents = long.as_ref().map_or(Vec::new(), |long| long.extents().to_vec());
         let cell = self.cell().await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
@@ -163,7 +164,12 @@ impl<N: Verbs + Control> Client<N> {
                 (self.session.cells.plus(8 * cell), era),
             )
             .await;
-        self.heap.borrow_mut().unpin(era);
+        {
+            let mut heap = self.heap.borrow_mut();
+            heap.unpin(era);
+            heap.end(at);
+            extents.into_iter().for_each(|extent| heap.end(extent));
+        }
         self.cells.borrow_mut().push(cell);
         changed
     }
@@ -286,7 +292,7 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Retires what a change has replaced whose round was ended after an interruption. Nobody else does; if the master has, it does no harm twice.
     fn retire_replaced(&self, round: &Round) {
-        if let Some(found) = &round.found {
+        if let Some(found) = round.found.as_ref().filter(|_| !mutant::is(Mutant::ReplacedKept)) {
             self.retire_found(found);
         }
     }

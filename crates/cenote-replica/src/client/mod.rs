@@ -13,6 +13,7 @@
 //! | [`join`] | several at once |
 //! | [`doubt`] | verbs that may still arrive |
 //! | [`upkeep`] | what a client does in the background |
+//! | [`sweep`] | objects of its blocks that clients were to free that have gone |
 //! | [`adopt`] | blocks of clients that have gone |
 
 mod adopt;
@@ -24,6 +25,7 @@ mod get;
 pub(crate) mod join;
 pub(crate) mod known;
 pub(crate) mod split;
+mod sweep;
 mod twins;
 mod upkeep;
 
@@ -153,6 +155,8 @@ pub struct Client<N> {
     /// Cells that no change is in.
     cells: RefCell<Vec<u32>>,
     heap: RefCell<Heap>,
+    /// How many sessions had ended when it last looked for what they had left; `None` if it has to look in any case.
+    swept: Cell<Option<u64>>,
     known: RefCell<Known>,
     cache: RefCell<Cache>,
 }
@@ -160,6 +164,7 @@ pub struct Client<N> {
 impl<N: Verbs + Control> Client<N> {
     /// A client that has just joined.
     pub fn new(net: N, layout: Layout, session: Session) -> Self {
+        let swept = Cell::new(Some(net.sessions_ended()));
         Self {
             net: Doubting::new(net),
             layout,
@@ -167,6 +172,7 @@ impl<N: Verbs + Control> Client<N> {
             count: Cell::new(0),
             cells: RefCell::new((0..session.count).rev().collect()),
             heap: RefCell::default(),
+            swept,
             known: RefCell::default(),
             cache: RefCell::default(),
         }

@@ -146,6 +146,7 @@ impl<N: Verbs + Control> Client<N> {
         };
         let labels = segment.label.parts().ok_or(too_deep)?;
         let won = self.offer(view, segment, (labels, parts), content).await;
+        parts.iter().for_each(|part| self.heap.borrow_mut().end(*part));
         // After an interruption they may be the successor all the same: then they stay as they are.
         if matches!(won, Ok(false)) {
             // Others may have seen the address at a backup.

@@ -13,7 +13,10 @@ use crate::view::{Control, View};
 impl<N: Verbs + Control> Client<N> {
     /// Frees what was retired long enough ago, and takes back what was freed in this client's blocks. Returns how many objects it took back.
     ///
-    /// Cost: five round trips, whatever is free, and one for each block in which something was freed.
+    /// One upkeep at a time. When sessions have ended, it looks for objects that their clients were to free.
+    ///
+    /// Cost: four round trips for each object that is freed, one for each block, two more for each in which something was freed; after a session has ended, the
+    /// transfer of the client's blocks, and a round trip or two for each 64 objects in them.
     pub async fn upkeep(&self) -> Result<usize, Error> {
         let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras());
         for retired in reclaimable {
@@ -30,7 +33,7 @@ impl<N: Verbs + Control> Client<N> {
                 .await;
             taken += unless_lost(taken_back)?;
         }
-        Ok(taken)
+        Ok(taken + self.sweep().await?)
     }
 
     /// Frees an object, unless it has been freed, and perhaps used again: first its own word, then the mark in its block, by which the
@@ -98,6 +101,8 @@ impl<N: Verbs + Control> Client<N> {
         if marked.is_empty() {
             return Ok(0);
         }
+        // If this is interrupted, its marks are gone: the blocks have to be looked through.
+        let swept = self.swept.replace(None);
         // The marks first: what is freed from now on is marked anew.
         let mut batch = Vec::new();
         for n in &marked {
@@ -122,17 +127,19 @@ impl<N: Verbs + Control> Client<N> {
                 .map_or(0, u64::from_le_bytes);
             let mut heap = self.heap.borrow_mut();
             let is_freed = word & FREED != 0 || mutant::is(Mutant::TakenBackUnfreed);
-            if is_freed && !was_free && !heap.is_free(request.at) {
+            let is_free = was_free || heap.is_free(request.at);
+            if is_freed && (!is_free || mutant::is(Mutant::MarksTwice)) {
                 heap.give_back(request.at);
                 taken += 1;
             }
         }
+        self.swept.set(swept);
         Ok(taken)
     }
 }
 
 /// What is in a region that is lost stays so, and keeps nothing else.
-fn unless_lost<T: Default>(done: Result<T, Error>) -> Result<T, Error> {
+pub(super) fn unless_lost<T: Default>(done: Result<T, Error>) -> Result<T, Error> {
     match done {
         Err(Error::Lost(_)) => Ok(T::default()),
         done => done,

@@ -31,6 +31,8 @@ pub struct Heap {
     retired: VecDeque<Retired>,
     /// Objects that were taken, and may not be written yet: what their memory says is of the time before.
     unwritten: BTreeSet<Address>,
+    /// Objects that operations have taken which have not ended.
+    busy: BTreeSet<Address>,
     /// How many operations began in each era and have not ended.
     pinned: BTreeMap<u64, u32>,
 }
@@ -42,6 +44,7 @@ impl Heap {
         let free = self.free.get_mut(&size)?;
         let at = if free.len() > kept { free.pop() } else { None }?;
         self.unwritten.insert(at);
+        self.busy.insert(at);
         Some(at)
     }
 
@@ -49,12 +52,25 @@ impl Heap {
     pub fn take_any(&mut self, size: u32) -> Option<Address> {
         let at = (self.free.range_mut(size..)).find_map(|(_, free)| free.pop())?;
         self.unwritten.insert(at);
+        self.busy.insert(at);
         Some(at)
     }
 
     /// An object that was taken is written, at all nodes: its memory says what it is.
     pub fn written(&mut self, at: Address) {
         self.unwritten.remove(&at);
+    }
+
+    /// The operation that took an object has ended: the index has the object, or it was retired.
+    pub fn end(&mut self, at: Address) {
+        self.busy.remove(&at);
+    }
+
+    /// Objects of a block of which their words say nothing: those that are free, and those of operations that go on.
+    pub fn own(&self, cut: Cut) -> BTreeSet<Address> {
+        let free = self.free.get(&cut.size).into_iter().flatten();
+        let own = free.chain(&self.unwritten).chain(&self.busy);
+        own.copied().filter(|at| cut.number(*at).is_some()).collect()
     }
 
     /// Goes on with a block that another client has cut, and in which these objects are free.
@@ -76,6 +92,7 @@ impl Heap {
     /// Gives back an object that nobody has ever seen, or nobody can see any more.
     pub fn give_back(&mut self, at: Address) {
         self.unwritten.remove(&at);
+        self.busy.remove(&at);
         if let Some(cut) = self.block_of(at) {
             self.free.entry(cut.size).or_default().push(at);
         }

@@ -65,6 +65,17 @@ fn clients_crash() {
 }
 
 #[test]
+fn clients_look_for_what_the_dead_have_left() {
+    seeds(&Plan {
+        clients: 6,
+        client_crashes: 4,
+        operations: 60,
+        upkeep_beside: true,
+        ..Plan::default()
+    });
+}
+
+#[test]
 fn nodes_crash() {
     seeds(&Plan {
         node_crashes: 1,

@@ -68,7 +68,18 @@ fn plan(mutant: Mutant) -> Plan {
         Mutant::FingerprintBelieved | Mutant::SuccessorIgnored => growing,
         Mutant::DecisionUnasked | Mutant::DecisionNotTold | Mutant::AdoptedShown => crashing,
         Mutant::DoubtForgotten => long,
-        Mutant::TakenBackUnfreed => adopting,
+        Mutant::TakenBackUnfreed | Mutant::AdoptedForgotten => adopting,
+        Mutant::NotSwept => adopting,
+        Mutant::BusySwept => Plan {
+            upkeep_beside: true,
+            ..adopting
+        },
+        Mutant::MarksTwice => crashing,
+        // Without deaths, after which clients look for what is left.
+        Mutant::ReplacedKept => Plan {
+            client_crashes: 0,
+            ..long
+        },
         Mutant::CachedForEver => unreachable!("found by a schedule of its own"),
     }
 }

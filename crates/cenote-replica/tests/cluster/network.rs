@@ -450,6 +450,10 @@ impl Control for Port {
         Eras { now, ..world.eras }
     }
 
+    fn sessions_ended(&self) -> u64 {
+        self.world.borrow().gone.len() as u64
+    }
+
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {
         let is_closed = |view: &View| {
             view.region(region)

@@ -2,11 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use cenote_check::history::{Event, History};
+use cenote_check::linear::{Options, check_parts};
+use cenote_check::spec::map::{Map, Op, Ret};
 use cenote_replica::client::{Client, Layout, Session};
 use cenote_replica::index::candidates::{Segment, image};
 use cenote_replica::index::layout::{Label, SIBLING_AT, SUCCESSOR_AT, Segments, successor};
@@ -15,9 +19,6 @@ use cenote_replica::slot::value::Slot;
 use cenote_replica::verbs::Address;
 use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
-use cenote_check::linear::{Options, check_parts};
-use cenote_check::spec::map::{Map, Op, Ret};
-use cenote_check::history::{Event, History};
 use rand::Rng;
 
 use super::leaks;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub client_crashes: u32,
     pub node_crashes: u32,
     pub cuts: u32,
+    /// Clients do their upkeep beside operations, too.
+    pub upkeep_beside: bool,
     pub fault: Option<Fault>,
 }
 
@@ -66,6 +69,7 @@ impl Default for Plan {
             client_crashes: 0,
             node_crashes: 0,
             cuts: 0,
+            upkeep_beside: false,
             fault: None,
         }
     }
@@ -239,27 +243,33 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
         let bytes = key.to_le_bytes();
         // Values of several lengths, so that objects of several sizes come and go.
         let long = |value: u64| content(value, plan.longest);
-        let outcome = match op {
-            Op::Get { .. } => client.get(&bytes).await.map(|found| match found {
-                Some(found) => {
-                    let value = u64::from_le_bytes(found[..8].try_into().unwrap());
-                    if found != long(value) {
-                        let mixed = format!("client {number}: the value of {key} is of several changes");
-                        journal.borrow_mut().problems.push(mixed);
+        let operation = async {
+            match op {
+                Op::Get { .. } => client.get(&bytes).await.map(|found| match found {
+                    Some(found) => {
+                        let value = u64::from_le_bytes(found[..8].try_into().unwrap());
+                        if found != long(value) {
+                            let mixed = format!("client {number}: the value of {key} is of several changes");
+                            journal.borrow_mut().problems.push(mixed);
+                        }
+                        Ret::Found(value)
                     }
-                    Ret::Found(value)
-                }
-                None => Ret::Missing,
-            }),
-            Op::Write { value, .. } => client.put(&bytes, &long(value)).await.map(|()| Ret::Done),
-            Op::Insert { value, .. } => client
-                .insert(&bytes, &long(value))
-                .await
-                .map(|is_new| if is_new { Ret::Inserted } else { Ret::Present }),
-            _ => client
-                .remove(&bytes)
-                .await
-                .map(|was| if was { Ret::Removed } else { Ret::Missing }),
+                    None => Ret::Missing,
+                }),
+                Op::Write { value, .. } => client.put(&bytes, &long(value)).await.map(|()| Ret::Done),
+                Op::Insert { value, .. } => client
+                    .insert(&bytes, &long(value))
+                    .await
+                    .map(|is_new| if is_new { Ret::Inserted } else { Ret::Present }),
+                _ => client
+                    .remove(&bytes)
+                    .await
+                    .map(|was| if was { Ret::Removed } else { Ret::Missing }),
+            }
+        };
+        let outcome = match plan.upkeep_beside {
+            true => beside(operation, client.upkeep()).await,
+            false => operation.await,
         };
         {
             let mut journal = journal.borrow_mut();
@@ -280,6 +290,25 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
             let _ = client.upkeep().await;
         }
     }
+}
+
+/// Runs both, and returns what the first returns.
+async fn beside<T>(first: impl Future<Output = T>, second: impl Future) -> T {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let (mut outcome, mut is_over) = (None, false);
+    poll_fn(|context| {
+        if outcome.is_none()
+            && let Poll::Ready(ready) = first.as_mut().poll(context)
+        {
+            outcome = Some(ready);
+        }
+        is_over = is_over || second.as_mut().poll(context).is_ready();
+        match is_over {
+            true => outcome.take().map_or(Poll::Pending, Poll::Ready),
+            false => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// The master: closes what somebody has complained about, or a crash concerns, and opens it again.
@@ -434,7 +463,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
         key: 1,
         fault: plan.fault,
     };
-    let mut dead = BTreeSet::new();
+    let (mut dead, mut killed) = (BTreeSet::new(), BTreeSet::new());
     let mut working: Option<Closing> = None;
     let master_flag = Arc::new(Flag(Mutex::new(true)));
     let mut idle_master = Some(master);
@@ -469,7 +498,10 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
             }
             match *blow {
                 // What it was doing may still be completed, when its session is ended: such a call has no end.
-                Blow::Client(client) => tasks[client as usize - 1].future = None,
+                Blow::Client(client) => {
+                    tasks[client as usize - 1].future = None;
+                    killed.insert(client);
+                }
                 Blow::Node(node) => world.borrow_mut().crash(node),
                 Blow::Cut(client, node) => world.borrow_mut().cut(client, node, true),
             }
@@ -551,6 +583,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
     }
     let adopted = world.borrow().adopted;
     drop(tasks);
+    clients.retain(|client| !killed.contains(&client.session().number));
     leaks::check(&world, plan, &clients, &slots)?;
     Ok(adopted)
 }
