@@ -74,8 +74,12 @@ fn a_node_that_is_killed_loses_nothing_and_is_replaced() {
 #[test]
 fn values_longer_than_a_block_outlive_nodes_and_are_freed() {
     let cluster = Cluster::new(3, 2);
+    // No two extents of a value are alike.
     let value = |n: u64, len: usize| -> Vec<u8> {
-        (0..len as u64).map(|at| (at * 7 + (at >> 9) + n) as u8).collect()
+        let bytes: Vec<u8> = (0..251).map(|at| (at + n) as u8).collect();
+        let mut value = bytes.repeat(len.div_ceil(251));
+        value.truncate(len);
+        value
     };
     let mut one = cluster.map();
     let long = value(0, 4 << 20);
