@@ -12,6 +12,12 @@ use crate::session::{Joined, Port, join};
 
 /// After so many changes a client frees what it has retired.
 const CHANGES_PER_UPKEEP: u32 = 256;
+/// So many bytes of a value count as a change.
+const BYTES_PER_CHANGE: usize = 1 << 18;
+/// How often a client waits for the end of what others may still read, before its memory counts as full.
+const WAITS: u32 = 10;
+/// The time between, as long as a heartbeat: eras are told by these.
+const WAIT: Duration = Duration::from_millis(20);
 
 /// How a client joins.
 #[derive(Clone, Debug)]
@@ -89,20 +95,32 @@ impl Map {
 
     fn change<T>(
         &mut self,
+        value: &[u8],
         operation: impl AsyncFn(&Client<Port>) -> Result<T, MapError>,
     ) -> Result<T, Error> {
-        self.changes += 1;
+        let weight = 1 + value.len() / BYTES_PER_CHANGE;
+        self.changes = self
+            .changes
+            .saturating_add(u32::try_from(weight).unwrap_or(u32::MAX));
         if self.changes >= CHANGES_PER_UPKEEP {
             self.upkeep()?;
         }
-        match self.run(&operation) {
-            Err(Error::Map(MapError::Full(_))) => {
-                // What was removed is free when all clients have said that they do not read it.
-                self.upkeep()?;
-                self.run(&operation)
+        let mut outcome = self.run(&operation);
+        for _ in 0..WAITS {
+            match outcome {
+                Err(Error::Map(MapError::Full(_))) => {}
+                outcome => return outcome,
             }
-            outcome => outcome,
+            // What was removed is free when all clients have said that they do not read it.
+            let is_waiting = self.client.memory().retired() > 0;
+            self.upkeep()?;
+            outcome = self.run(&operation);
+            if !is_waiting {
+                break;
+            }
+            std::thread::sleep(WAIT);
         }
+        outcome
     }
 
     fn upkeep(&mut self) -> Result<(), Error> {
@@ -113,31 +131,33 @@ impl Map {
 
     /// The value of a key.
     ///
-    /// Cost: two round trips.
+    /// Cost: two round trips, and one for each MiB of a value that is longer than a block.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.run(async |client| client.get(key).await)
     }
 
     /// Binds a key to a value.
     ///
-    /// Cost: four round trips, and one if the key was bound.
+    /// A value may have 1 GiB. Cost: four round trips, one if the key was bound, and one for each MiB of the value beyond the first.
+    ///
+    /// Errors: those of [`Client::put`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.change(async |client| client.put(key, value).await)
+        self.change(value, async |client| client.put(key, value).await)
     }
 
     /// Binds a key to a value if it is bound to none. Returns whether it did.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        self.change(async |client| client.insert(key, value).await)
+        self.change(value, async |client| client.insert(key, value).await)
     }
 
     /// Binds a key to another value if it is bound. Returns whether it did.
     pub fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        self.change(async |client| client.update(key, value).await)
+        self.change(value, async |client| client.update(key, value).await)
     }
 
     /// Unbinds a key. Returns whether it was bound.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
-        self.change(async |client| client.remove(key).await)
+        self.change(&[], async |client| client.remove(key).await)
     }
 
     /// A read of 8 bytes at a memory node, and nothing else: what a round trip takes.

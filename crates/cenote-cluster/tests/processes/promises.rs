@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use cenote_cluster::says::{Ask, Told};
 use cenote_cluster::{Error, Map, Options};
+use cenote_replica::client::Error as MapError;
 
 use super::cluster::{Cluster, TOKEN, node};
 
@@ -32,8 +33,14 @@ fn what_is_put_is_found_by_others() {
         assert_eq!(one.get(b"").unwrap(), None);
         one.put(b"", b"").unwrap();
         assert_eq!(other.get(b"").unwrap().unwrap(), b"");
-        let long = vec![7; 1 << 20];
-        assert!(matches!(one.put(b"long", &long), Err(Error::Map(_))));
+        // 8,158 addresses of parts of 65,280 bytes are as many as a block of 64 KiB has room for.
+        let longer = vec![0; (8_158 * 65_280) + 1];
+        let refused = one.put(b"long", &longer);
+        let is_refused = matches!(
+            refused,
+            Err(Error::Map(MapError::TooLong { longest, .. })) if longest == longer.len() as u64 - 1
+        );
+        assert!(is_refused, "{refused:?}");
         one.close();
         other.close();
         let status = cluster.wait(|status| status.sessions.is_empty());
@@ -62,6 +69,39 @@ fn a_node_that_is_killed_loses_nothing_and_is_replaced() {
     for n in 0..300 {
         assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n));
     }
+}
+
+#[test]
+fn values_longer_than_a_block_outlive_nodes() {
+    let cluster = Cluster::new(3, 2);
+    // No two extents of a value are alike.
+    let value = |n: u64, len: usize| -> Vec<u8> {
+        let bytes: Vec<u8> = (0..251).map(|at| (at + n) as u8).collect();
+        let mut value = bytes.repeat(len.div_ceil(251));
+        value.truncate(len);
+        value
+    };
+    let mut one = cluster.map();
+    let long = value(0, 1 << 20);
+    one.put(b"stays", &long).unwrap();
+    for n in 1..=8 {
+        let len = (1 << 20) + 1_000 * n as usize;
+        one.put(b"changes", &value(n, len)).unwrap();
+        if n % 4 == 0 {
+            let other = cluster.map();
+            assert_eq!(other.get(b"changes").unwrap().unwrap(), value(n, len));
+            other.close();
+            // Another goes on with the blocks of this one.
+            one.close();
+            one = cluster.map();
+        }
+    }
+    cluster.wait(Cluster::is_whole);
+    cluster.nodes[0].0.signal(libc::SIGKILL);
+    assert_eq!(one.get(b"stays").unwrap().unwrap(), long);
+    assert_eq!(one.get(b"changes").unwrap().unwrap(), value(8, (1 << 20) + 8_000));
+    assert!(one.remove(b"changes").unwrap());
+    assert_eq!(one.get(b"changes").unwrap(), None);
 }
 
 #[test]
