@@ -154,6 +154,7 @@ async fn stand_by(
         }
     };
     *has_heard = true;
+    leader.set(None);
     serving.abort();
     // The listener is another's from now on.
     let _ = serving.await;

@@ -16,8 +16,8 @@ use super::super::cluster::{Cluster, node};
 use super::super::histories::{Client, set};
 use super::{Elected, until};
 
-/// Longer than the lease of a leader.
-const LONGER: Duration = Duration::from_millis(3500);
+/// Longer than a leader leads without hearing from etcd.
+const LONGER: Duration = Duration::from_millis(2500);
 
 impl Elected {
     /// Kills the leader, and waits until another one leads; then a further master stands by.
@@ -43,22 +43,41 @@ impl Elected {
         super::listening("master", &set)
     }
 
+    /// Puts other nodes in the place of those that were given up. One may be, as it had no processor for as long as its lease.
+    fn repair(&mut self) {
+        let status = self.wait(|status| status.closed == 0);
+        for place in 0..self.nodes.len() {
+            let at = self.nodes[place].1;
+            if !status.nodes.iter().any(|node| node.address == at && node.alive) {
+                self.replace(place);
+            }
+        }
+        self.wait(Cluster::is_whole);
+    }
+
+    fn replace(&mut self, place: usize) {
+        self.nodes[place] = node();
+        let address = self.nodes[place].1;
+        assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
+    }
+
     /// Stops the leader for longer than its lease. Meanwhile another one leads, and gives a node up, which the stopped one takes for alive.
     fn stop_the_leader(&mut self, victim: usize) {
         let leader = self.leader();
         self.masters[leader].0.signal(libc::SIGSTOP);
-        std::thread::sleep(LONGER);
+        let other = 1 - leader;
+        until("another one leads", || {
+            matches!(self.told(other), Some(Told::Status(_)))
+        });
         self.nodes[victim].0.signal(libc::SIGKILL);
-        self.nodes[victim] = node();
-        let address = self.nodes[victim].1;
-        assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
+        self.replace(victim);
         let status = self.wait(Cluster::is_whole);
         self.masters[leader].0.signal(libc::SIGCONT);
         until("the one that was stopped stands by", || {
             matches!(self.told(leader), Some(Told::Standby { leader: Some(_) }))
         });
         let now = self.status();
-        assert_eq!((now.term, now.nodes.len()), (status.term, 3), "{now:#?}");
+        assert!(now.term >= status.term && now.view >= status.view, "{now:#?}");
     }
 }
 
@@ -73,13 +92,14 @@ fn histories_are_linearizable_whichever_master_leads() {
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..set("CENOTE_TEST_ROUNDS", 1) {
         cluster.kill_the_leader();
+        cluster.repair();
         cluster.stop_the_leader(random.random_range(0..3));
         // Without etcd for longer than the lease: nobody leads, and all goes on later.
         let before = cluster.status();
         cluster.etcd.restart(LONGER);
         let after = cluster.wait(Cluster::is_whole);
         assert!(after.term > before.term);
-        assert!(after.nodes.iter().all(|node| node.alive), "{after:#?}");
+        cluster.repair();
         std::thread::sleep(Duration::from_millis(300));
     }
     let events: Vec<_> = clients.into_iter().flat_map(Client::end).collect();

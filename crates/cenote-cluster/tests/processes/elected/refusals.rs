@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use cenote_cluster::Error;
 use cenote_cluster::master::{self, Options, store::Place};
 
-use super::super::cluster::TOKEN;
+use super::super::cluster::{Cluster, TOKEN};
 use super::server::Etcd;
 use super::{Elected, PREFIX};
 
@@ -50,7 +50,9 @@ fn a_store_that_is_wrong_is_told_of() {
     count_up(&cluster.etcd);
     drop(cluster.masters.remove(0));
     cluster.masters.push(cluster.master(&[]));
-    assert!(cluster.status().term > 300);
+    // Its closing is over, so the nodes have heard of its term.
+    let status = cluster.wait(|status| status.closings > 0 && Cluster::is_whole(status));
+    assert!(status.term > 300, "{}", status.term);
 
     // All that the cluster knew is lost, or is copied to an etcd that knows nothing of its terms.
     drop(cluster.masters.remove(0));

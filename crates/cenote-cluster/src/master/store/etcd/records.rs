@@ -249,7 +249,10 @@ mod tests {
         let after = records(&now, STAMP).unwrap();
         let (changed, gone) = difference(&before, &after);
         let names: Vec<&str> = changed.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["regions/000000", "sessions/0000000001/blocks/000000"]);
+        assert_eq!(
+            names,
+            ["head", "regions/000000", "sessions/0000000001/blocks/000000"]
+        );
         assert!(gone.is_empty());
         now.forget(session);
         let last = records(&now, STAMP).unwrap();
