@@ -10,6 +10,7 @@
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
+//! | [`masters`] | the masters, of which a client looks for the leader |
 //! | [`master`] | who is alive, who holds what; what is done when somebody fails |
 
 #![deny(missing_docs)]
@@ -19,6 +20,7 @@ use std::net::SocketAddr;
 
 pub mod map;
 pub mod master;
+pub mod masters;
 pub mod network;
 pub mod node;
 pub mod says;
@@ -26,6 +28,7 @@ pub mod session;
 pub mod wire;
 
 pub use map::{Map, Options};
+pub use masters::Masters;
 
 /// What runs the tasks of one thread.
 fn event_loop() -> io::Result<(tokio::runtime::Runtime, tokio::task::LocalSet)> {
@@ -46,6 +49,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// No master leads.
+    #[error("none of the masters at {0} leads: is a majority of etcd running?")]
+    NoLeader(String),
     /// The master refuses.
     #[error("the master refuses: {0}")]
     Refused(String),

@@ -1,6 +1,5 @@
 //! The map for users: one call at a time, from one thread.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use cenote_replica::client::{Client, Error as MapError};
@@ -8,6 +7,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
 use crate::Error;
+use crate::masters::Masters;
 use crate::session::{Joined, Port, join};
 
 /// After so many changes a client frees what it has retired.
@@ -22,8 +22,8 @@ const WAIT: Duration = Duration::from_millis(20);
 /// How a client joins.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The master's address.
-    pub master: SocketAddr,
+    /// The masters' addresses.
+    pub masters: Masters,
     /// The cluster's token.
     pub token: String,
     /// What the client says of itself, for people.
@@ -33,10 +33,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those for a master.
-    pub fn new(master: SocketAddr, token: impl Into<String>) -> Self {
+    /// Those for a master, or for several.
+    pub fn new(masters: impl Into<Masters>, token: impl Into<String>) -> Self {
         Self {
-            master,
+            masters: masters.into(),
             token: token.into(),
             name: format!("process {}", std::process::id()),
             deadline: Duration::from_millis(500),
@@ -55,14 +55,14 @@ pub struct Map {
 impl Map {
     /// Joins a cluster.
     ///
-    /// Errors: [`Error::Master`], [`Error::Refused`].
+    /// Errors: [`Error::Master`], [`Error::NoLeader`], [`Error::Refused`].
     pub fn open(options: &Options) -> Result<Self, Error> {
         let (runtime, local) = crate::event_loop().map_err(Error::Runtime)?;
         let Joined {
             port,
             session,
             layout,
-        } = join(options.master, &options.token, &options.name, options.deadline)?;
+        } = join(&options.masters, &options.token, &options.name, options.deadline)?;
         let strange = || Error::Refused("it describes a map that cannot be".to_owned());
         let layout = layout.layout().ok_or_else(strange)?;
         let session = session.session().ok_or_else(strange)?;

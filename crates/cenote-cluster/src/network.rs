@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
+use crate::master::term::Term;
 use crate::wire::{Answer, Hello, Item, decode_answers, encode_items, encode_requests, first_frame};
 
 /// How long it may take to connect.
@@ -45,6 +46,10 @@ struct Peer {
 
 /// The network.
 pub struct Network {
+    /// In which a master leads: without one nothing is sent.
+    term: Option<Rc<Term>>,
+    /// A later term that a node has told of.
+    later: Cell<Option<u64>>,
     token: String,
     deadline: Duration,
     peers: RefCell<BTreeMap<NodeId, Rc<Peer>>>,
@@ -55,11 +60,24 @@ impl Network {
     /// A network whose batches have so long.
     pub fn new(token: String, deadline: Duration) -> Self {
         Self {
+            term: None,
+            later: Cell::new(None),
             token,
             deadline,
             peers: RefCell::default(),
             tag: Cell::new(0),
         }
+    }
+
+    /// The network of a master that leads in this term: when that is over, nothing is sent any more.
+    pub fn led(mut self, term: Rc<Term>) -> Self {
+        self.term = Some(term);
+        self
+    }
+
+    /// A term later than this master's, if a node has told of one.
+    pub fn later(&self) -> Option<u64> {
+        self.later.get()
     }
 
     /// Where a node is.
@@ -99,11 +117,24 @@ impl Network {
         completions
     }
 
-    /// Asks a node for what only the master asks for. `None` if it has not answered within the deadline.
+    /// Asks a node for what only the master asks for. `None` if it has not answered within the deadline, or obeys a later master.
     pub async fn ask(&self, node: NodeId, items: &[Item]) -> Option<Vec<Answer>> {
-        let wait = self.send(node, |out, tag| encode_items(out, tag, items)).await?;
-        let answers = tokio::time::timeout(self.deadline, wait).await.ok()?.ok()?;
-        (answers.len() == items.len()).then_some(answers)
+        // Everybody may ask what a node has; it may be another cluster's.
+        let is_led = items.iter().any(|item| *item != Item::Info);
+        let lead = self
+            .term
+            .iter()
+            .filter(|_| is_led)
+            .map(|term| Item::Lead { term: term.number() });
+        let batch: Vec<Item> = lead.chain(items.iter().cloned()).collect();
+        let wait = self.send(node, |out, tag| encode_items(out, tag, &batch)).await?;
+        let mut answers = tokio::time::timeout(self.deadline, wait).await.ok()?.ok()?;
+        let asked = answers.split_off(answers.len().min(batch.len() - items.len()));
+        if let Some(Answer::Later(term)) = answers.first() {
+            self.later.set(Some(*term));
+            return None;
+        }
+        (asked.len() == items.len()).then_some(asked)
     }
 
     async fn send(
@@ -113,6 +144,10 @@ impl Network {
     ) -> Option<oneshot::Receiver<Vec<Answer>>> {
         let peer = self.peers.borrow().get(&node).cloned()?;
         let connection = self.connection(&peer).await?;
+        // After the wait: the term may be over by now.
+        if self.term.as_ref().is_some_and(|term| !term.lasts()) {
+            return None;
+        }
         let tag = self.tag.get() + 1;
         self.tag.set(tag);
         let (answered, wait) = oneshot::channel();

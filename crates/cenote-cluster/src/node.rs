@@ -7,6 +7,10 @@
 //! one whose answer it has. The node counts its lease from when it *sent* that answer, by its own clock; the master, which gives a node up,
 //! waits until a lease that it counts from when it *received* the last answer has run out. So the node's has run out before, whatever was
 //! on its way, and for how long the node was stopped.
+//!
+//! **Terms.** A master that was stopped may go on after another one has been elected, and what it had sent may arrive late. Each batch of a master names its
+//! term. A node that holds regions obeys the latest term that it has heard of, and refuses what masters of earlier ones ask for. One that holds nothing
+//! has nothing to lose, and obeys whoever asks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -51,6 +55,8 @@ pub struct Node {
     answered: RefCell<VecDeque<(u64, Instant)>>,
     /// Until when it may execute verbs.
     lease: Cell<Option<Instant>>,
+    /// The latest term of a master.
+    term: Cell<u64>,
     executed: Cell<u64>,
 }
 
@@ -65,12 +71,42 @@ impl Node {
             regions: RefCell::default(),
             answered: RefCell::default(),
             lease: Cell::new(None),
+            term: Cell::new(0),
             executed: Cell::new(0),
         }
     }
 
+    /// Executes a batch.
+    fn batch(&self, items: Vec<Item>) -> Vec<Answer> {
+        let mut is_led = false;
+        let answer = |item| match item {
+            Item::Lead { term } => match self.obeys(term) {
+                true => {
+                    is_led = true;
+                    Answer::Done
+                }
+                false => Answer::Later(self.term.get()),
+            },
+            Item::Verb { .. } | Item::Info => self.execute(item),
+            _ if is_led => self.execute(item),
+            _ => Answer::Failed,
+        };
+        items.into_iter().map(answer).collect()
+    }
+
+    /// Whether a master of this term is obeyed.
+    fn obeys(&self, term: u64) -> bool {
+        let obeys = term >= self.term.get() || self.regions.borrow().is_empty();
+        if obeys {
+            self.term.set(term);
+        }
+        obeys
+    }
+
     fn execute(&self, item: Item) -> Answer {
         match item {
+            // What it is worth is known in its batch.
+            Item::Lead { .. } => Answer::Failed,
             Item::Verb { key, at, verb } => Answer::Verb(self.verb(key, at, &verb)),
             Item::Hold { region, bytes, key } => self.hold(region, bytes, key),
             Item::SetKey { region, key } => match self.regions.borrow_mut().get_mut(&region) {
@@ -259,8 +295,7 @@ async fn answer(node: &Node, mut stream: TcpStream) -> io::Result<()> {
         let mut taken = 0;
         while let Some((frame, len)) = first_frame(&arrived[taken..]).map_err(io::Error::other)? {
             let (tag, items) = decode_items(frame).map_err(io::Error::other)?;
-            let answers: Vec<Answer> = items.into_iter().map(|item| node.execute(item)).collect();
-            encode_answers(&mut out, tag, &answers);
+            encode_answers(&mut out, tag, &node.batch(items));
             taken += len;
             if out.len() > FRAME_MAX {
                 break;
@@ -351,6 +386,37 @@ mod tests {
         // A number that it never answered is worth nothing.
         ping(&node, 3, 77, 60_000_000);
         assert_eq!(verb(&node, 5, 0, Verb::Read(8)), Completion::Refused);
+    }
+
+    #[test]
+    fn masters_of_earlier_terms_are_refused() {
+        let node = node();
+        let asks = |term, item| node.batch(vec![Item::Lead { term }, item]);
+        let hold = |key| Item::Hold {
+            region: 2,
+            bytes: 4096,
+            key: Key(key),
+        };
+        // Nothing is held: a cluster may be made that has lost all that it knew.
+        assert_eq!(asks(9, Item::Info)[0], Answer::Done);
+        assert_eq!(asks(4, hold(5)), [Answer::Done, Answer::Done]);
+        assert_eq!(asks(6, Item::Drop { region: 3 }), [Answer::Done, Answer::Done]);
+        let ping = Item::Ping {
+            number: 1,
+            answered: 0,
+            lease: 1,
+        };
+        let set = Item::SetKey {
+            region: 2,
+            key: Key(9),
+        };
+        for item in [ping, set, hold(9), Item::Drop { region: 2 }] {
+            assert_eq!(node.batch(vec![item.clone()]), [Answer::Failed], "of no master");
+            assert_eq!(asks(5, item), [Answer::Later(6), Answer::Failed]);
+        }
+        assert_eq!(node.held(), 4096);
+        assert_eq!(asks(6, Item::Drop { region: 2 }), [Answer::Done, Answer::Done]);
+        assert_eq!(node.held(), 0);
     }
 
     #[test]

@@ -154,6 +154,8 @@ pub enum Ask {
         /// The session.
         session: u32,
     },
+    /// Whether this master leads: done, if so.
+    Leads,
     /// How the cluster is.
     Status,
     /// Another node.
@@ -200,6 +202,11 @@ pub enum Told {
     Block(Option<u64>),
     /// How the cluster is.
     Status(Status),
+    /// This master does not lead.
+    Standby {
+        /// Where the one is that does, if this one knows it.
+        leader: Option<SocketAddr>,
+    },
     /// It is done, or will be.
     Done,
     /// It cannot be done.
@@ -209,6 +216,8 @@ pub enum Told {
 /// How a cluster is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Status {
+    /// The number of the term in which the master leads.
+    pub term: u64,
     /// The membership epoch.
     pub view: u64,
     /// Copies of each region.

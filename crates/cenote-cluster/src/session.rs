@@ -12,6 +12,7 @@ use cenote_replica::view::Eras;
 use cenote_replica::view::{Control, SessionEnded, View};
 
 use crate::Error;
+use crate::masters::{Masters, Search};
 use crate::network::Network;
 use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
 use crate::wire::Hello;
@@ -21,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// The same while an operation waits for a later view.
 const SHORT: Duration = Duration::from_millis(2);
 /// How long the master may take to answer.
-const ANSWER: Duration = Duration::from_secs(2);
+pub const ANSWER: Duration = Duration::from_secs(2);
 /// The same when a client joins.
 const JOIN: Duration = Duration::from_secs(10);
 /// How long an operation sleeps between two checks of what the other thread has found out.
@@ -109,15 +110,16 @@ pub struct Joined {
 }
 
 /// Joins a cluster.
-pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> Result<Joined, Error> {
-    let unreachable = |source| Error::Master { master, source };
-    let mut line = Line::open(master, token).map_err(unreachable)?;
+pub fn join(masters: &Masters, token: &str, name: &str, deadline: Duration) -> Result<Joined, Error> {
+    let mut search = Search::new(masters, token);
     let ask = Ask::Join {
         name: name.to_owned(),
     };
     // It may wait for memory nodes.
-    line.set_timeout(JOIN).map_err(unreachable)?;
-    let (session, layout, view, eras) = match line.ask(&ask).map_err(unreachable)? {
+    let (told, mut line) = search.ask(&ask, JOIN)?;
+    let master = search.at();
+    let unreachable = |source| Error::Master { master, source };
+    let (session, layout, view, eras) = match told {
         Told::Joined {
             session,
             layout,
@@ -150,10 +152,10 @@ pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> 
         changed: Condvar::new(),
     });
     let thread = {
-        let (shared, token) = (shared.clone(), token.to_owned());
+        let shared = shared.clone();
         std::thread::Builder::new()
             .name("cenote-session".to_owned())
-            .spawn(move || keep_alive(&shared, master, &token, line, session.number))
+            .spawn(move || keep_alive(&shared, search, line, session.number))
             .map_err(|source| Error::Master { master, source })?
     };
     Ok(Joined {
@@ -169,7 +171,7 @@ pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> 
 }
 
 /// Sends heartbeats until the session ends. A master that does not answer is asked again: its successor knows the session.
-fn keep_alive(shared: &Shared, master: SocketAddr, token: &str, line: Line, session: u32) {
+fn keep_alive(shared: &Shared, mut search: Search, line: Line, session: u32) {
     let mut line = Some(line);
     loop {
         let (ask, is_closing) = {
@@ -199,13 +201,19 @@ fn keep_alive(shared: &Shared, master: SocketAddr, token: &str, line: Line, sess
             (ask, known.is_closing)
         };
         if line.is_none() {
-            line = Line::open(master, token).ok();
+            line = search.line().ok();
         }
         let told = line.as_mut().map(|line| line.ask(&ask));
         let mut known = shared.known();
         match told {
-            Some(Ok(told)) => take_in(&mut known, &ask, told),
-            _ => {
+            Some(Ok(told)) if !matches!(told, Told::Standby { .. }) => take_in(&mut known, &ask, told),
+            other => {
+                match other {
+                    Some(Ok(Told::Standby { leader })) => search.redirected(leader),
+                    Some(_) => search.failed(),
+                    // It looks further by itself.
+                    None => {}
+                }
                 line = None;
                 drop(known);
                 if is_closing {
@@ -228,7 +236,8 @@ fn take_in(known: &mut Known, ask: &Ask, told: Told) {
             take_eras(known, eras);
             // Those that came while the master was asked stay.
             known.complaints.retain(|region| !complaints.contains(region));
-            if let Some(view) = view {
+            // One that comes late, of a master that leads no more, is none.
+            if let Some(view) = view.filter(|view| view.number > known.view.number) {
                 known.view = Arc::new(view);
                 known.complaints.clear();
             }
@@ -244,9 +253,12 @@ fn take_in(known: &mut Known, ask: &Ask, told: Told) {
     }
 }
 
+/// Eras of a later master are later; those of an earlier one may come late.
 fn take_eras(known: &mut Known, eras: ErasText) {
-    known.eras = eras.eras();
-    known.sessions_ended = eras.sessions_ended;
+    if eras.now >= known.eras.now {
+        known.eras = eras.eras();
+        known.sessions_ended = eras.sessions_ended;
+    }
 }
 
 impl Port {

@@ -72,6 +72,11 @@ pub enum Item {
     },
     /// What the node has.
     Info,
+    /// To do what follows in the batch, as a master asks for it that leads in this term. Without it a node does what clients may ask for.
+    Lead {
+        /// The number of the term.
+        term: u64,
+    },
 }
 
 /// What a node answers.
@@ -85,6 +90,8 @@ pub enum Answer {
     Failed,
     /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed.
     Info([u64; 4]),
+    /// It obeys a master of a later term, which has this number.
+    Later(u64),
 }
 
 /// What a connection begins with.
@@ -176,6 +183,10 @@ pub fn encode_items(out: &mut Vec<u8>, tag: u64, items: &[Item]) {
                 }
             }
             Item::Info => out.push(14),
+            Item::Lead { term } => {
+                out.push(15);
+                out.extend(term.to_le_bytes());
+            }
         }
     }
     end(out, at);
@@ -230,6 +241,10 @@ pub fn encode_answers(out: &mut Vec<u8>, tag: u64, answers: &[Answer]) {
             Answer::Info(words) => {
                 out.push(12);
                 words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+            }
+            Answer::Later(term) => {
+                out.push(13);
+                out.extend(term.to_le_bytes());
             }
         }
     }
@@ -331,6 +346,7 @@ pub fn decode_items(frame: &[u8]) -> Result<(u64, Vec<Item>), Malformed> {
                 lease: bytes.u64()?,
             },
             14 => Item::Info,
+            15 => Item::Lead { term: bytes.u64()? },
             _ => return Err(Malformed("an unknown request")),
         });
     }
@@ -353,6 +369,7 @@ pub fn decode_answers(frame: &[u8]) -> Result<(u64, Vec<Answer>), Malformed> {
             10 => Answer::Done,
             11 => Answer::Failed,
             12 => Answer::Info([bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?]),
+            13 => Answer::Later(bytes.u64()?),
             _ => return Err(Malformed("an unknown answer")),
         });
     }
@@ -404,6 +421,7 @@ mod tests {
                 lease: 200_000,
             },
             Item::Info,
+            Item::Lead { term: 77 },
         ]
     }
 
@@ -421,6 +439,7 @@ mod tests {
             Answer::Done,
             Answer::Failed,
             Answer::Info([1, 2, 3, 4]),
+            Answer::Later(9),
         ];
         let mut out = Vec::new();
         encode_answers(&mut out, 18, &answers);

@@ -128,6 +128,14 @@ fn misuse_of_clusters_is_told() {
         (2, "memnode --listen 127.0.0.1:0 --memory much --token-file token"),
         (1, "memnode --listen 127.0.0.1:0 --memory 1GiB --token-file token"),
         (1, "cluster start here --memory 1MiB"),
+        (
+            2,
+            "cluster master --listen 127.0.0.1:0 --store etcd://nowhere --token-file token",
+        ),
+        (
+            2,
+            "cluster master --listen 127.0.0.1:0 --store etcd://127.0.0.1:1/x --etcd-lease 1s --token-file token",
+        ),
     ] {
         let ran = here.run(line);
         assert_eq!(ran.code, Some(code), "{line}: {ran:?}");

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ const ATTEMPTS: u32 = 5;
 pub struct Etcd {
     child: Child,
     port: u16,
-    _data: tempfile::TempDir,
+    peer: u16,
+    data: tempfile::TempDir,
 }
 
 impl Etcd {
@@ -32,55 +34,38 @@ impl Etcd {
         // Both are bound at the same time, so that they differ.
         let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [port, peer] = free.map(|listener| listener.local_addr().unwrap().port());
-        let (clients, peers) = (
-            format!("http://127.0.0.1:{port}"),
-            format!("http://127.0.0.1:{peer}"),
-        );
-        let child = Command::new("etcd")
-            .args([
-                "--name",
-                "one",
-                "--logger",
-                "zap",
-                "--log-level",
-                "error",
-                "--data-dir",
-            ])
-            .arg(data.path().join("member"))
-            .args([
-                "--listen-client-urls",
-                &clients,
-                "--advertise-client-urls",
-                &clients,
-            ])
-            .args([
-                "--listen-peer-urls",
-                &peers,
-                "--initial-advertise-peer-urls",
-                &peers,
-            ])
-            .args(["--initial-cluster", &format!("one={peers}")])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| match error.kind() {
-                ErrorKind::NotFound => {
-                    panic!("there is no program `etcd`; install the Debian package etcd-server")
-                }
-                _ => panic!("etcd: {error}"),
-            });
         let mut etcd = Self {
-            child,
+            child: launch(data.path(), port, peer),
             port,
-            _data: data,
+            peer,
+            data,
         };
+        etcd.listens().then_some(etcd)
+    }
+
+    /// Kills it, and starts it again after a while, with what it had.
+    #[allow(dead_code, reason = "the tests of clusters use it")]
+    pub fn restart(&mut self, after: Duration) {
+        self.signal(libc::SIGKILL);
+        self.child.wait().unwrap();
+        std::thread::sleep(after);
+        let has_begun = (0..ATTEMPTS).any(|_| {
+            self.child = launch(self.data.path(), self.port, self.peer);
+            self.listens()
+        });
+        assert!(has_begun, "etcd does not start again");
+    }
+
+    /// Waits until it listens; `false` if it has ended.
+    fn listens(&mut self) -> bool {
         let mut has_ended = false;
         until("etcd listens", || {
-            has_ended = etcd.child.try_wait().unwrap().is_some();
-            has_ended || TcpStream::connect(("127.0.0.1", port)).is_ok()
+            has_ended = self.child.try_wait().unwrap().is_some();
+            has_ended || TcpStream::connect(("127.0.0.1", self.port)).is_ok()
         });
         // One that cannot bind its second port ends a moment after it has bound the first.
-        has_ended |= until_ended(&mut etcd.child, Duration::from_millis(200)).is_some();
-        (!has_ended).then_some(etcd)
+        has_ended |= until_ended(&mut self.child, Duration::from_millis(200)).is_some();
+        !has_ended
     }
 
     pub fn endpoint(&self) -> String {
@@ -98,4 +83,43 @@ impl Drop for Etcd {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn launch(data: &Path, port: u16, peer: u16) -> Child {
+    let (clients, peers) = (
+        format!("http://127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{peer}"),
+    );
+    Command::new("etcd")
+        .args([
+            "--name",
+            "one",
+            "--logger",
+            "zap",
+            "--log-level",
+            "error",
+            "--data-dir",
+        ])
+        .arg(data.join("member"))
+        .args([
+            "--listen-client-urls",
+            &clients,
+            "--advertise-client-urls",
+            &clients,
+        ])
+        .args([
+            "--listen-peer-urls",
+            &peers,
+            "--initial-advertise-peer-urls",
+            &peers,
+        ])
+        .args(["--initial-cluster", &format!("one={peers}")])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                panic!("there is no program `etcd`; install the Debian package etcd-server")
+            }
+            _ => panic!("etcd: {error}"),
+        })
 }

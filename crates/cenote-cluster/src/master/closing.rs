@@ -35,7 +35,7 @@ pub async fn work(master: Rc<Master>) {
             // There may be others; first what is more urgent.
             master.work.notify_one();
         } else {
-            master.forget_empty_nodes();
+            master.forget_empty_nodes().await;
         }
     }
 }
@@ -53,12 +53,12 @@ impl Master {
             || !self.state.borrow().broken().is_empty()
     }
 
-    fn forget_empty_nodes(&self) {
+    async fn forget_empty_nodes(&self) {
         let before = self.state.borrow().nodes.len();
         self.state.borrow_mut().forget_empty_nodes();
         if self.state.borrow().nodes.len() != before {
             self.state.borrow_mut().number += 1;
-            self.save_or_end();
+            self.save_or_end().await;
             self.publish();
         }
     }
@@ -76,7 +76,7 @@ impl Master {
                 regions.extend(0..self.state.borrow().regions.len() as u16);
             }
             self.state.borrow_mut().close(&regions);
-            self.save_or_end();
+            self.save_or_end().await;
             if !self.set_keys(&regions).await {
                 tokio::time::sleep(AGAIN).await;
                 continue;
@@ -85,13 +85,14 @@ impl Master {
             let is_done = self.equalise(&regions).await && self.copy(moved).await;
             if is_done {
                 self.state.borrow_mut().open(&regions, &ended);
-                self.clients
-                    .borrow_mut()
-                    .retain(|session, _| !ended.contains(session));
                 if let Some((region, node)) = moved {
                     self.state.borrow_mut().gain(region, node);
                 }
-                self.save_or_end();
+                self.save_or_end().await;
+                // From now on eras do not wait for them: no master does anything of theirs again.
+                self.clients
+                    .borrow_mut()
+                    .retain(|session, _| !ended.contains(session));
                 self.publish();
                 break;
             }
@@ -136,10 +137,8 @@ impl Master {
                 Some(_) if self.state.borrow().is_alive(node) => {
                     // It has lost them: another process is at its address.
                     eprintln!("cenote cluster: memory node {node} has lost its memory, and is given up");
-                    if let Some(known) = self.state.borrow_mut().nodes.get_mut(&node) {
-                        known.alive = false;
-                    }
-                    self.save_or_end();
+                    self.state.borrow_mut().give_up(node);
+                    self.save_or_end().await;
                     return false;
                 }
                 _ => return false,

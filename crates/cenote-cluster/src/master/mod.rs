@@ -3,22 +3,30 @@
 //! | module | |
 //! |---|---|
 //! | [`state`] | what it has decided; pure |
-//! | [`store`] | where it keeps that, before it acts on it |
+//! | [`store`] | where it keeps that, before it acts on it; what says who leads |
+//! | [`term`] | for how long this one leads |
+//! | `standby` | several masters, of which one leads (feature `etcd`) |
 //! | here | what it serves: questions of clients and of people |
 //! | [`watch`] | heartbeats of nodes and clients |
 //! | [`closing`] | regions are closed, their copies made equal or moved, and opened |
 //!
-//! One thread does everything, in tasks; between two awaits a task has the state to itself.
+//! One thread does everything, in tasks; between two awaits a task has the state to itself. A task changes the state, and then waits until the store has it;
+//! others may see it before. So what clients are told of the state is what is kept of it, and a task that acts on what it has changed waits first.
+//!
+//! A master leads for a term. When that is over, it asks nodes for nothing ([`Network`]), answers clients nothing but that it leads no more, and keeps nothing.
 
 pub mod closing;
+#[cfg(feature = "etcd")]
+mod standby;
 pub mod state;
 pub mod store;
+pub mod term;
 pub mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -35,7 +43,8 @@ use crate::node::greeted;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
 use crate::wire::{Answer, Item};
 use state::{Offer, Shape, State};
-use store::Store;
+use store::{Place, Store, Unkept};
+use term::Term;
 
 /// Characters of a client's name that are kept.
 const NAME_MAX: usize = 100;
@@ -53,6 +62,11 @@ pub struct Options {
     pub shape: Shape,
     /// The nodes of a new cluster.
     pub nodes: Vec<SocketAddr>,
+    /// With a store in etcd: how long a leader's lease lasts after a renewal; whole seconds. etcd makes it longer if it is shorter than what it can do,
+    /// which is 2 seconds as it comes.
+    pub etcd_lease: Duration,
+    /// With a store in etcd: where clients reach this master, if not where it listens.
+    pub advertise: Option<SocketAddr>,
 }
 
 impl Options {
@@ -64,8 +78,23 @@ impl Options {
             client_lease: Duration::from_secs(3),
             shape: Shape::default(),
             nodes: Vec::new(),
+            etcd_lease: Duration::from_secs(2),
+            advertise: None,
         }
     }
+}
+
+/// Why a master does not lead any more.
+pub enum Over {
+    /// It was told to stop.
+    Stopped,
+    /// Its term is over.
+    Deposed {
+        /// Why.
+        why: String,
+        /// A later term that a memory node has heard of; 0 if there is none.
+        later: u64,
+    },
 }
 
 /// What is known of a node or a client, and not kept.
@@ -95,10 +124,13 @@ struct Client {
 /// A master at work.
 pub struct Master {
     options: Options,
-    store: &'static Store,
+    store: Rc<Store>,
+    term: Rc<Term>,
     network: Network,
     state: RefCell<State>,
-    /// What clients are told: the state's view once the nodes have its keys.
+    /// The view of what the store has.
+    kept: RefCell<ViewText>,
+    /// What clients are told: the kept view once the nodes have its keys.
     published: RefCell<ViewText>,
     nodes: RefCell<BTreeMap<u32, Heard>>,
     clients: RefCell<BTreeMap<u32, Client>>,
@@ -108,6 +140,8 @@ pub struct Master {
     /// There may be something to do for [`closing`].
     work: Notify,
     stopping: Notify,
+    /// Why the term is over, and a later one that a node has heard of.
+    deposed: RefCell<Option<(String, u64)>>,
     nonces: Cell<u64>,
     closings: Cell<u64>,
     last_closing: Cell<Duration>,
@@ -128,38 +162,78 @@ impl Verbs for &Master {
     }
 }
 
-/// Runs a master with its store in a pool, at a listener that is bound, until it is told to stop.
+/// Runs a master at a listener that is bound, until it is told to stop. One with its store in etcd stands by while another one leads.
 ///
-/// Errors: [`Error::Store`], also if another master leads; [`Error::Refused`] if no cluster can be made.
-pub fn run(store: &Path, options: Options, listener: std::net::TcpListener) -> Result<(), Error> {
-    let (runtime, local) = crate::event_loop().map_err(Error::Runtime)?;
-    // Tasks keep it: there is one for each process.
-    let store: &'static Store = Box::leak(Box::new(Store::open(store)?));
-    let _leads = store.lead()?;
-    let outcome = local.block_on(&runtime, async {
-        listener.set_nonblocking(true).map_err(Error::Runtime)?;
-        let listener = TcpListener::from_std(listener).map_err(Error::Runtime)?;
-        serve(store, options, listener).await
-    });
-    drop(local);
-    outcome
+/// Errors: [`Error::Store`], also if another master leads that has its store in the same pool; [`Error::Refused`] if no cluster can be made.
+pub fn run(place: impl Into<Place>, options: Options, listener: std::net::TcpListener) -> Result<(), Error> {
+    match place.into() {
+        Place::Pool(path) => {
+            // Its guard is of this thread, and tasks keep it: there is one for each process.
+            let store: &'static store::pool::Store = Box::leak(Box::new(store::pool::Store::open(&path)?));
+            let _leads = store.lead()?;
+            let term = Rc::new(Term::of_process(store.next_term()?));
+            let (runtime, local) = crate::event_loop().map_err(Error::Runtime)?;
+            let outcome = local.block_on(&runtime, async {
+                listener.set_nonblocking(true).map_err(Error::Runtime)?;
+                let listener = TcpListener::from_std(listener).map_err(Error::Runtime)?;
+                serve(Rc::new(Store::Pool(store, term)), options, listener).await
+            });
+            drop(local);
+            match outcome? {
+                Over::Stopped => Ok(()),
+                Over::Deposed { why, .. } => Err(Error::Store(format!("{}: {why}", path.display()))),
+            }
+        }
+        #[cfg(feature = "etcd")]
+        Place::Etcd { endpoints, prefix } => standby::run(&endpoints, &prefix, &options, &listener),
+        #[cfg(not(feature = "etcd"))]
+        Place::Etcd { .. } => Err(Error::Store(
+            "this program was built without etcd: build it with the feature `etcd`, or name a file"
+                .to_owned(),
+        )),
+    }
 }
 
-/// Runs a master that leads, until it is told to stop. In a `LocalSet`.
+/// Runs a master that leads, until its term is over or it is told to stop. In a `LocalSet`, which must end with it.
 ///
 /// A cluster that the store knows is gone on with; else one is made of the nodes in the options.
-pub async fn serve(store: &'static Store, options: Options, listener: TcpListener) -> Result<(), Error> {
-    let network = Network::new(options.token.clone(), Duration::from_millis(500));
-    let known = store.load()?;
+pub async fn serve(store: Rc<Store>, options: Options, listener: TcpListener) -> Result<Over, Error> {
+    tokio::select! {
+        // What ends the term comes before what goes wrong because of that.
+        biased;
+        why = store.lead_ends() => Ok(Over::Deposed { why, later: 0 }),
+        over = lead(store.clone(), options, listener) => over,
+    }
+}
+
+async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Result<Over, Error> {
+    let term = store.term();
+    let network = Network::new(options.token.clone(), Duration::from_millis(500)).led(term.clone());
+    let known = store.load().await?;
     let is_new = known.is_none();
+    let mut options = options;
     let state = match known {
-        Some(state) => state,
+        Some(mut state) => {
+            options.node_lease = kept_lease(&state, options.node_lease);
+            // So that its eras are later than those of the master before, whatever that did not get to.
+            state.key += 1;
+            state
+        }
+        None if options.nodes.is_empty() => {
+            return Err(Error::Refused(
+                "the store knows no cluster: is its name right? For a new cluster, name its memory nodes"
+                    .to_owned(),
+            ));
+        }
         None => {
             let mut nodes = Vec::new();
             for address in &options.nodes {
                 nodes.push(offer(&network, 0, *address).await?);
             }
-            State::new(options.shape, &nodes).map_err(|why| Error::Refused(why.to_string()))?
+            let mut state =
+                State::new(options.shape, &nodes).map_err(|why| Error::Refused(why.to_string()))?;
+            state.node_lease_us = options.node_lease.as_micros() as u64;
+            state
         }
     };
     for (node, state) in &state.nodes {
@@ -168,6 +242,7 @@ pub async fn serve(store: &'static Store, options: Options, listener: TcpListene
     let master = Rc::new(Master {
         network,
         store,
+        term,
         // Those who are known have a lease more.
         nodes: RefCell::new(state.nodes.keys().map(|node| (*node, Heard::now())).collect()),
         clients: RefCell::new(
@@ -187,44 +262,60 @@ pub async fn serve(store: &'static Store, options: Options, listener: TcpListene
         wanted: RefCell::default(),
         work: Notify::new(),
         stopping: Notify::new(),
+        deposed: RefCell::default(),
         nonces: Cell::new(0),
         closings: Cell::new(0),
         last_closing: Cell::new(Duration::ZERO),
         trouble: RefCell::default(),
         offers: Cell::new(0),
+        kept: RefCell::new(state.view()),
         published: RefCell::new(state.view()),
         state: RefCell::new(state),
         options,
     });
-    for node in master.state.borrow().nodes.keys() {
-        tokio::task::spawn_local(watch::node(master.clone(), *node));
-    }
-    if is_new {
-        master.format().await?;
-        master.save()?;
-    } else {
-        // What the master before was about to do is done again.
-        let all = 0..master.state.borrow().regions.len() as u16;
-        master.wanted.borrow_mut().extend(all);
-    }
-    tokio::task::spawn_local(watch::clients(master.clone()));
-    tokio::task::spawn_local(closing::work(master.clone()));
-    master.work.notify_one();
-    loop {
-        tokio::select! {
-            () = master.stopping.notified() => return Ok(()),
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    let master = master.clone();
-                    tokio::task::spawn_local(async move {
-                        // Who went away, or speaks otherwise, is no concern of others.
-                        let _ = master.answer(stream).await;
-                    });
-                }
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-            },
+    let begin = async {
+        if !is_new {
+            master.save().await?;
         }
+        for node in master.state.borrow().nodes.keys() {
+            tokio::task::spawn_local(watch::node(master.clone(), *node));
+        }
+        if is_new {
+            master.format().await?;
+            master.save().await?;
+        } else {
+            // What the master before was about to do is done again.
+            let all = 0..master.state.borrow().regions.len() as u16;
+            master.wanted.borrow_mut().extend(all);
+        }
+        tokio::task::spawn_local(watch::clients(master.clone()));
+        tokio::task::spawn_local(closing::work(master.clone()));
+        master.work.notify_one();
+        master.clone().answer_all(listener).await
+    };
+    tokio::select! {
+        biased;
+        () = master.stopping.notified() => Ok(match master.deposed.take() {
+            Some((why, later)) => Over::Deposed { why, later },
+            None => Over::Stopped,
+        }),
+        failed = begin => match failed {
+            Err(error) => Err(error),
+            Ok(never) => match never {},
+        },
     }
+}
+
+/// A lease of nodes is the cluster's: the master before this one may have given such, and they must have ended when a node is given up.
+fn kept_lease(state: &State, wanted: Duration) -> Duration {
+    let kept = Duration::from_micros(state.node_lease_us);
+    if kept.is_zero() || kept == wanted {
+        return wanted;
+    }
+    eprintln!(
+        "cenote cluster: the nodes of this cluster have leases of {kept:?}, as it was made so, and not of {wanted:?}"
+    );
+    kept
 }
 
 /// Eras grow over the lives of masters: each begins with a closing, so its last key is greater than the first of the one before. Operations
@@ -264,20 +355,50 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
 }
 
 impl Master {
-    fn save(&self) -> Result<(), Error> {
-        self.store.save(&self.state.borrow())
+    /// Keeps the state as it is.
+    async fn save(&self) -> Result<(), Error> {
+        match self.store.save(&self.state).await {
+            Ok(view) => {
+                self.kept.replace(view);
+                Ok(())
+            }
+            Err(Unkept::Failed(error)) => Err(error),
+            Err(Unkept::Deposed(why)) => {
+                self.depose(why, 0);
+                // This task goes on to nothing: it ends with the term.
+                std::future::pending().await
+            }
+        }
     }
 
     /// Saves, or ends this process: a master that cannot keep what it decides must not act on it.
-    fn save_or_end(&self) {
-        if let Err(error) = self.save() {
+    async fn save_or_end(&self) {
+        if let Err(error) = self.save().await {
             eprintln!("cenote cluster: {error}; the master ends");
             std::process::exit(1);
         }
     }
 
+    /// This term is over.
+    fn depose(&self, why: String, later: u64) {
+        self.term.end();
+        self.deposed.borrow_mut().get_or_insert((why, later));
+        self.stopping.notify_one();
+    }
+
+    /// Whether a node obeys a later master; then this one's term is over.
+    fn is_contested(&self) -> bool {
+        let later = self.network.later();
+        if let Some(later) = later {
+            let own = self.term.number();
+            let why = format!("the memory nodes obey a master of term {later}, and this one's is {own}");
+            self.depose(why, later);
+        }
+        later.is_some()
+    }
+
     fn publish(&self) {
-        self.published.replace(self.state.borrow().view());
+        self.published.replace(self.kept.borrow().clone());
     }
 
     /// A nonce of the master's: no session has its number.
@@ -363,6 +484,21 @@ impl Master {
         )))
     }
 
+    /// Answers everybody who connects.
+    async fn answer_all(self: Rc<Self>, listener: TcpListener) -> Result<Infallible, Error> {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let master = self.clone();
+            tokio::task::spawn_local(async move {
+                // Who went away, or speaks otherwise, is no concern of others.
+                let _ = master.answer(stream).await;
+            });
+        }
+    }
+
     /// Answers questions until the connection ends.
     async fn answer(self: Rc<Self>, mut stream: TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
@@ -375,6 +511,11 @@ impl Master {
             let told = match serde_json::from_slice(&text) {
                 Ok(ask) => self.told(ask).await,
                 Err(error) => Told::Refused(format!("a question of another kind: {error}")),
+            };
+            // Another one leads, and may have decided otherwise.
+            let told = match self.term.lasts() {
+                true => told,
+                false => Told::Standby { leader: None },
             };
             stream.write_all(&frame(&told)?).await?;
         }
@@ -397,7 +538,7 @@ impl Master {
                 self.hear(session);
                 let block = self.state.borrow_mut().block(session, size);
                 if block.is_some() {
-                    self.save_or_end();
+                    self.save_or_end().await;
                 }
                 Told::Block(block)
             }
@@ -405,17 +546,19 @@ impl Master {
                 if self.is_in(session) {
                     self.clients.borrow_mut().remove(&session);
                     self.state.borrow_mut().forget(session);
-                    self.save_or_end();
+                    self.save_or_end().await;
                 }
                 Told::Done
             }
+            Ask::Leads => Told::Done,
             Ask::Status => Told::Status(self.status()),
             Ask::AddNode { address } => self.add_node(address).await.unwrap_or_else(refused),
             Ask::Drain { node } => {
-                if let Err(why) = self.state.borrow_mut().drain(node) {
+                let drained = self.state.borrow_mut().drain(node);
+                if let Err(why) = drained {
                     return Told::Refused(why);
                 }
-                self.save_or_end();
+                self.save_or_end().await;
                 self.work.notify_one();
                 Told::Done
             }
@@ -430,7 +573,7 @@ impl Master {
         let name = name.chars().take(NAME_MAX).collect();
         let session = self.state.borrow_mut().join(name);
         let session = session.ok_or_else(|| Error::Refused("there are too many clients".to_owned()))?;
-        self.save_or_end();
+        self.save_or_end().await;
         // What the one before it had in flight is not this one's.
         let cells = Address::from_bits(session.cells).unwrap_or(Address::new(0, 0));
         if let Err(error) = self.write(cells, &[0; 64]).await {
@@ -534,7 +677,7 @@ impl Master {
         self.network.set_address(NodeId(node), address);
         self.nodes.borrow_mut().insert(node, Heard::now());
         self.state.borrow_mut().number += 1;
-        self.save_or_end();
+        self.save_or_end().await;
         self.publish();
         tokio::task::spawn_local(watch::node(self.clone(), node));
         self.work.notify_one();
@@ -572,6 +715,7 @@ impl Master {
         let given: usize = state.sessions.values().map(|session| session.blocks.len()).sum();
         let per_region = u64::from(state.region_bytes / state.layout.block);
         Status {
+            term: self.term.number(),
             view: state.number,
             replicas: state.replicas,
             nodes: nodes.collect(),

@@ -116,6 +116,9 @@ pub struct State {
     pub last_session: u32,
     /// Copies of each region.
     pub replicas: usize,
+    /// For how long nodes may execute verbs after an answered heartbeat, in microseconds.
+    #[serde(default)]
+    pub node_lease_us: u64,
     /// Bytes of a region.
     pub region_bytes: u32,
     /// How the map lies.
@@ -192,6 +195,7 @@ impl State {
             last_node: 0,
             last_session: 0,
             replicas: shape.replicas,
+            node_lease_us: 0,
             region_bytes: shape.region_bytes,
             layout: LayoutText {
                 groups: shape.groups,
@@ -296,6 +300,14 @@ impl State {
     /// Whether a node is there and has not been given up.
     pub fn is_alive(&self, node: u32) -> bool {
         self.nodes.get(&node).is_some_and(|node| node.alive)
+    }
+
+    /// A node is given up.
+    pub fn give_up(&mut self, node: u32) {
+        if let Some(known) = self.nodes.get_mut(&node) {
+            known.alive = false;
+            self.number += 1;
+        }
     }
 
     /// Regions of which a node is given up.

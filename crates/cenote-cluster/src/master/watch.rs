@@ -47,10 +47,13 @@ pub async fn node(master: Rc<Master>, node: u32) {
             .map(|known| known.incarnation);
         let items = [ping, Item::Info];
         let answer = tokio::time::timeout(INTERVAL * 2, master.network.ask(NodeId(node), &items)).await;
+        if master.is_contested() {
+            return;
+        }
         let is_answered = match answer.as_ref().map(Option::as_deref) {
             Ok(Some([Answer::Done, Answer::Info([incarnation, ..])])) => {
                 if known != Some(*incarnation) {
-                    return give_up(&master, node, "is another process by now");
+                    return give_up(&master, node, "is another process by now").await;
                 }
                 true
             }
@@ -71,7 +74,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
             .get(&node)
             .map_or(Duration::ZERO, |heard| heard.silent);
         if silent > master.options.node_lease {
-            return give_up(&master, node, "is silent");
+            return give_up(&master, node, "is silent").await;
         }
         tokio::time::sleep(INTERVAL.saturating_sub(asked.elapsed())).await;
     }
@@ -83,12 +86,11 @@ fn first_number() -> u64 {
     since.map_or(1, |since| since.as_micros() as u64)
 }
 
-fn give_up(master: &Master, node: u32, why: &str) {
+/// Gives a node up: one change in the store, of which the next view begins.
+async fn give_up(master: &Master, node: u32, why: &str) {
     eprintln!("cenote cluster: memory node {node} {why}, and is given up");
-    if let Some(known) = master.state.borrow_mut().nodes.get_mut(&node) {
-        known.alive = false;
-    }
-    master.save_or_end();
+    master.state.borrow_mut().give_up(node);
+    master.save_or_end().await;
     master.work.notify_one();
 }
 
@@ -112,7 +114,7 @@ pub async fn clients(master: Rc<Master>) {
             if let Some(known) = master.state.borrow_mut().sessions.get_mut(&session) {
                 known.ended = true;
             }
-            master.save_or_end();
+            master.save_or_end().await;
             master.work.notify_one();
         }
     }

@@ -1,13 +1,12 @@
 //! Clients that are processes, and say what they do.
 
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::process::ChildStdout;
 use std::time::Duration;
 
-use cenote_check::history::Event;
+use cenote_cluster::{Error, Map, Masters, Options};
 use cenote_check::spec::map::{Op, Ret};
-use cenote_cluster::{Error, Map, Options};
+use cenote_check::history::Event;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -31,12 +30,12 @@ fn now() -> u64 {
 }
 
 /// What a client does until it is killed: it says each call before it, and its result after it, so that nothing is lost when it dies.
-pub fn work(master: SocketAddr, seed: u64) {
+pub fn work(masters: Masters, seed: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut map: Option<Map> = None;
     loop {
         let Some(open) = map.as_mut().filter(|map| !map.has_ended()) else {
-            map = Map::open(&Options::new(master, TOKEN)).ok();
+            map = Map::open(&Options::new(masters.clone(), TOKEN)).ok();
             if map.is_none() {
                 std::thread::sleep(Duration::from_millis(10));
             }

@@ -46,7 +46,7 @@ pub fn spawn(role: &str, set: &[(&str, String)]) -> (Running, BufReader<ChildStd
 }
 
 /// A process that says where it listens.
-fn listening(role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
+pub fn listening(role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
     let (child, output) = spawn(role, set);
     let address = output
         .lines()
@@ -94,7 +94,8 @@ fn role() {
             // Small, so that segments are split.
             options.shape.groups = 4;
             options.shape.depth = 4;
-            master::run(Path::new(&set("CENOTE_CLUSTER_STORE")), options, listen()).unwrap();
+            let store: master::store::Place = set("CENOTE_CLUSTER_STORE").parse().unwrap();
+            master::run(store, options, listen()).unwrap();
         }
         "client" => super::clients::work(
             set("CENOTE_CLUSTER_MASTER").parse().unwrap(),

@@ -2,5 +2,7 @@
 
 mod clients;
 mod cluster;
+#[cfg(feature = "etcd")]
+mod elected;
 mod histories;
 mod promises;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cenote_cluster::master::store::Place;
 use cenote_cluster::master::{self, Options};
 use serde::Serialize;
 
@@ -21,9 +22,15 @@ pub struct MasterArgs {
     /// Listen here, such as 0.0.0.0:7400; port 0 for any that is free
     #[arg(long, value_name = "ADDR")]
     listen: SocketAddr,
-    /// The pool in which the master keeps what it decides; made if there is none
-    #[arg(long, value_name = "FILE")]
-    store: PathBuf,
+    /// Where the master keeps what it decides: a pool, made if there is none; or etcd://HOST:PORT,HOST:PORT/PREFIX, for several masters, of which one leads
+    #[arg(long, value_name = "STORE")]
+    store: Place,
+    /// With a store in etcd: where clients reach this master, if not where it listens
+    #[arg(long, value_name = "ADDR")]
+    advertise: Option<SocketAddr>,
+    /// With a store in etcd: another master leads after so long, if the leader dies: 2s to 60s, whole seconds
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s")]
+    etcd_lease: Duration,
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
@@ -70,9 +77,20 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
         "--client-lease",
         "100ms to 60m",
     )?;
+    range(
+        (seconds(2)..=seconds(60)).contains(&args.etcd_lease) && args.etcd_lease.subsec_nanos() == 0,
+        "--etcd-lease",
+        "2s to 60s, whole seconds",
+    )?;
+    if cfg!(not(feature = "etcd")) && matches!(args.store, Place::Etcd { .. }) {
+        return Err(Failure::misuse(
+            "--store: this program was built without etcd; build it with the feature `etcd`, or name a file",
+        ));
+    }
     let mut options = Options::new(read_token(&args.token_file)?);
     options.nodes = args.nodes;
     (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);
+    (options.etcd_lease, options.advertise) = (args.etcd_lease, args.advertise);
     options.shape.replicas = args.replicas.into();
     let word = |option: &str, size: u64| {
         u32::try_from(size).map_err(|_| Failure::misuse(format!("{option} is out of range: below 4GiB")))
@@ -84,6 +102,6 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
     out.result(&Began { listening }, |began| {
         format!("listening at {}", began.listening)
     })?;
-    master::run(&args.store, options, listener)?;
+    master::run(args.store, options, listener)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,26 +1,25 @@
 //! Which cluster is meant: a folder that `cenote cluster start` has made, or the master's address.
 
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cenote_cluster::masters::{Masters, SCHEME};
 use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::session::Line;
 use cenote_cluster::{Map, Options};
 use serde::{Deserialize, Serialize};
 
 use super::token::read_token;
 use crate::failure::Failure;
 
-const SCHEME: &str = "cluster://";
 /// How long the master may take for what waits for nodes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The cluster that is meant.
 #[derive(clap::Args)]
 pub struct ClusterArg {
-    /// The folder of a cluster that `cenote cluster start` has made, or cluster://HOST:PORT of its master
+    /// The folder of a cluster that `cenote cluster start` has made, or cluster://HOST:PORT,HOST:PORT of its masters
     #[arg(value_name = "CLUSTER")]
     cluster: String,
     /// The file with the cluster's token; default: CENOTE_TOKEN_FILE, or that of the folder
@@ -145,40 +144,30 @@ impl ClusterArg {
         }
     }
 
-    fn resolve(&self) -> Result<(SocketAddr, String), Failure> {
+    fn resolve(&self) -> Result<(Masters, String), Failure> {
         let given = || {
             let set = std::env::var_os("CENOTE_TOKEN_FILE").map(PathBuf::from);
             self.token_file.clone().or(set)
         };
-        if let Some(address) = self.cluster.strip_prefix(SCHEME) {
-            let address = address.trim_end_matches('/');
-            let found = address.to_socket_addrs().ok().and_then(|mut all| all.next());
-            let master = found.ok_or_else(|| {
-                Failure::misuse(format!(
-                    "{:?} is not the address of a master: cluster://HOST:PORT",
-                    self.cluster
-                ))
-            })?;
+        if self.cluster.starts_with(SCHEME) {
+            let masters: Masters = self.cluster.parse().map_err(Failure::misuse)?;
             let token = given().ok_or_else(|| {
                 Failure::misuse(
                     "--token-file or CENOTE_TOKEN_FILE must name the file with the cluster's token",
                 )
             })?;
-            return Ok((master, read_token(&token)?));
+            return Ok((masters, read_token(&token)?));
         }
         let folder = Path::new(&self.cluster);
-        let master = Folder::read(folder)?.master.address;
+        let masters = Folder::read(folder)?.master.address.into();
         let token = given().unwrap_or_else(|| token_file(folder));
-        Ok((master, read_token(&token)?))
+        Ok((masters, read_token(&token)?))
     }
 
-    /// Asks the master.
+    /// Asks the master that leads.
     pub fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
-        let (master, token) = self.resolve()?;
-        let failed = |source| Failure::failed(cenote_cluster::Error::Master { master, source }.to_string());
-        let mut line = Line::open(master, &token).map_err(failed)?;
-        line.set_timeout(PATIENCE).map_err(failed)?;
-        match line.ask(ask).map_err(failed)? {
+        let (masters, token) = self.resolve()?;
+        match masters.ask(&token, ask, PATIENCE)? {
             Told::Refused(why) => Err(Failure::failed(why)),
             told => Ok(told),
         }
@@ -196,8 +185,8 @@ impl ClusterArg {
 
     /// The options of a client.
     pub fn options(&self) -> Result<Options, Failure> {
-        let (master, token) = self.resolve()?;
-        Ok(Options::new(master, token))
+        let (masters, token) = self.resolve()?;
+        Ok(Options::new(masters, token))
     }
 
     /// Joins.

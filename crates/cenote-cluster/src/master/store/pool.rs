@@ -1,18 +1,17 @@
-//! Where the master keeps what it has decided.
-//!
-//! On one machine that is a map in a [pool](cenote): a master that is killed at any instruction has stored a decision or has not, and its
-//! successor goes on from there. The pool's recoverable mutex says who leads.
+//! A store in a map of a [pool](cenote), for a master on one machine: one that is killed at any instruction has stored a decision or has not, and its
+//! successor goes on from there. The pool's recoverable mutex says who leads, and a word of the map counts those who did.
 
 use std::path::{Path, PathBuf};
 
 use cenote::locks::Guard;
 use cenote::{Coherent, Map, Mutex, Pool};
 
-use super::state::State;
 use crate::Error;
+use crate::master::state::State;
 
 const MAP: &str = "cluster";
 const KEY: &[u8] = b"state";
+const TERM: &[u8] = b"term";
 const LEADER: &str = "leader";
 
 /// A store that lasts as long as its pool.
@@ -45,6 +44,21 @@ impl Store {
             .try_lock()
             .map_err(|error| broken(&self.path, error))?;
         leads.ok_or_else(|| broken(&self.path, "another master leads"))
+    }
+
+    /// Counts another leader: who leads calls it once. Returns its number.
+    pub fn next_term(&self) -> Result<u64, Error> {
+        let failed = |error| broken(&self.path, error);
+        let last = self.map.get_copied(TERM).map_err(failed)?;
+        let last = match last.as_deref() {
+            None => 0,
+            Some(bytes) => bytes
+                .try_into()
+                .map(u64::from_le_bytes)
+                .map_err(|_| broken(&self.path, "the number of the last term is damaged"))?,
+        };
+        self.map.put(TERM, &(last + 1).to_le_bytes()).map_err(failed)?;
+        Ok(last + 1)
     }
 
     /// What is kept; `None` before there is a cluster.

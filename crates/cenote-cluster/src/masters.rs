@@ -1,0 +1,200 @@
+//! A cluster's masters, as a client knows them: one leads, and those that stand by say which.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::says::{Ask, Told};
+use crate::session::{ANSWER, Line};
+
+/// What a cluster's address begins with.
+pub const SCHEME: &str = "cluster://";
+/// The time between two attempts.
+const AGAIN: Duration = Duration::from_millis(20);
+/// How long one of several masters may take to say whether it leads.
+const PROBE: Duration = Duration::from_millis(500);
+const STANDS_BY: &str = "it stands by";
+
+/// Where a cluster's masters listen: one or more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Masters(Vec<SocketAddr>);
+
+impl From<SocketAddr> for Masters {
+    fn from(master: SocketAddr) -> Self {
+        Self(vec![master])
+    }
+}
+
+impl FromStr for Masters {
+    type Err = String;
+
+    /// `HOST:PORT,HOST:PORT`, with or without `cluster://` in front.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let list = text.strip_prefix(SCHEME).unwrap_or(text).trim_end_matches('/');
+        let mut masters = Vec::new();
+        for one in list.split(',') {
+            let found = one.to_socket_addrs().ok().and_then(|mut all| all.next());
+            masters.push(found.ok_or_else(|| {
+                format!("{one:?} is not the address of a master: {SCHEME}HOST:PORT, or {SCHEME}HOST:PORT,HOST:PORT")
+            })?);
+        }
+        Ok(Self(masters))
+    }
+}
+
+impl fmt::Display for Masters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list: Vec<String> = self.0.iter().map(SocketAddr::to_string).collect();
+        f.write_str(&list.join(","))
+    }
+}
+
+impl Masters {
+    /// Some address of them.
+    pub fn first(&self) -> SocketAddr {
+        self.0[0]
+    }
+
+    /// Asks the leader, who may take so long to answer. A question that only reads, or that may be asked twice: if there are several masters, it is asked
+    /// again for as long as none of them leads.
+    ///
+    /// Errors: [`Error::Master`], [`Error::NoLeader`].
+    pub fn ask(&self, token: &str, ask: &Ask, patience: Duration) -> Result<Told, Error> {
+        Search::new(self, token).ask(ask, patience).map(|(told, _)| told)
+    }
+}
+
+/// The search for the leader.
+pub struct Search {
+    masters: Masters,
+    token: String,
+    /// The master whose turn it is.
+    turn: usize,
+    /// Where another one says that the leader is.
+    hint: Option<SocketAddr>,
+}
+
+impl Search {
+    /// One that begins with the first.
+    pub fn new(masters: &Masters, token: &str) -> Self {
+        Self {
+            masters: masters.clone(),
+            token: token.to_owned(),
+            turn: 0,
+            hint: None,
+        }
+    }
+
+    /// Whose turn it is.
+    pub fn at(&self) -> SocketAddr {
+        self.hint
+            .unwrap_or(self.masters.0[self.turn % self.masters.0.len()])
+    }
+
+    /// Connects to the one whose turn it is. If there are others, it is asked whether it leads; one that stands by or does not answer is passed over the
+    /// next time.
+    pub fn line(&mut self) -> io::Result<Line> {
+        let line = Line::open(self.at(), &self.token).and_then(|mut line| {
+            if self.masters.0.len() > 1 || self.hint.is_some() {
+                line.set_timeout(PROBE)?;
+                let told = line.ask(&Ask::Leads)?;
+                line.set_timeout(ANSWER)?;
+                return Ok((line, Some(told)));
+            }
+            Ok((line, None))
+        });
+        match line {
+            Ok((_, Some(Told::Standby { leader }))) => {
+                self.redirected(leader);
+                Err(io::Error::other(STANDS_BY))
+            }
+            Ok((line, _)) => Ok(line),
+            Err(error) => {
+                self.failed();
+                Err(error)
+            }
+        }
+    }
+
+    /// It does not answer.
+    pub fn failed(&mut self) {
+        if self.hint.take().is_none() {
+            self.turn += 1;
+        }
+    }
+
+    /// It stands by, and says where the leader is.
+    pub fn redirected(&mut self, leader: Option<SocketAddr>) {
+        let here = self.at();
+        match leader.filter(|leader| *leader != here) {
+            Some(leader) => self.hint = Some(leader),
+            None => self.failed(),
+        }
+    }
+
+    /// Asks the leader: see [`Masters::ask`]. Returns the connection as well.
+    pub fn ask(&mut self, ask: &Ask, patience: Duration) -> Result<(Told, Line), Error> {
+        let begun = Instant::now();
+        let is_one = self.masters.0.len() == 1;
+        loop {
+            let (master, was_told) = (self.at(), self.hint.is_some());
+            let asked = self.line().and_then(|mut line| {
+                line.set_timeout(patience)?;
+                Ok((line.ask(ask)?, line))
+            });
+            let is_over = begun.elapsed() > patience;
+            match asked {
+                Ok((Told::Standby { .. }, _)) if is_over => {
+                    return Err(Error::NoLeader(self.masters.to_string()));
+                }
+                Ok((Told::Standby { leader }, _)) => self.redirected(leader),
+                Ok((told, line)) => return Ok((told, line)),
+                Err(source) if source.to_string() == STANDS_BY => {
+                    if is_over {
+                        return Err(Error::NoLeader(self.masters.to_string()));
+                    }
+                }
+                Err(source) if is_over || (is_one && !was_told) => {
+                    return Err(Error::Master { master, source });
+                }
+                Err(_) => {}
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_one_or_more() {
+        let two: Masters = "cluster://127.0.0.1:1,127.0.0.2:2/".parse().unwrap();
+        assert_eq!(two.to_string(), "127.0.0.1:1,127.0.0.2:2");
+        assert_eq!("127.0.0.1:1".parse(), Ok(Masters::from(two.first())));
+        for wrong in ["", "cluster://", "127.0.0.1", "127.0.0.1:1,", ",127.0.0.1:1"] {
+            assert!(wrong.parse::<Masters>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_search_follows_what_it_is_told() {
+        let two: Masters = "127.0.0.1:1,127.0.0.1:2".parse().unwrap();
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut search = Search::new(&two, "");
+        assert_eq!(search.at(), at(1));
+        search.redirected(Some(at(9)));
+        assert_eq!(search.at(), at(9));
+        // One that says that it is the leader itself, and stands by.
+        search.redirected(Some(at(9)));
+        assert_eq!(search.at(), at(1));
+        search.failed();
+        assert_eq!(search.at(), at(2));
+        search.redirected(None);
+        assert_eq!(search.at(), at(1));
+    }
+}
