@@ -75,6 +75,8 @@ struct Heard {
     silent: Duration,
     /// When it was counted last.
     counted: Instant,
+    /// Whether it answered when it was asked last.
+    answers: bool,
 }
 
 impl Heard {
@@ -82,6 +84,7 @@ impl Heard {
         Self {
             silent: Duration::ZERO,
             counted: Instant::now(),
+            answers: true,
         }
     }
 }
@@ -419,6 +422,14 @@ impl Master {
                 self.work.notify_one();
                 Told::Done
             }
+            Ask::GiveUp { node } => {
+                let is_alive = self.state.borrow().is_alive(node);
+                if !is_alive {
+                    return Told::Refused(format!("there is no memory node {node} that is not given up"));
+                }
+                watch::give_up(self, node, "does not come back, as it is said");
+                Told::Done
+            }
             Ask::Stop => {
                 self.stopping.notify_one();
                 Told::Done
@@ -549,10 +560,12 @@ impl Master {
             };
             state.regions.iter().filter(|region| is(&region.nodes)).count()
         };
+        let heard = self.nodes.borrow();
         let nodes = state.nodes.iter().map(|(node, known)| NodeStatus {
             node: *node,
             address: known.address,
             alive: known.alive,
+            answers: heard.get(node).is_some_and(|heard| heard.answers),
             draining: known.draining,
             memory: known.memory,
             primary_of: holds(*node, true),

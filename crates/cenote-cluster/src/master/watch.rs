@@ -3,6 +3,10 @@
 //! Silence counts only while this process runs: one that was stopped itself takes nobody for dead. A node is given up once it has been
 //! silent for a lease, so the lease that it had has run out by then ([`crate::node`]); it gets no heartbeat any more, so it never has one
 //! again.
+//!
+//! A node's silence counts only while each region that it holds has another node that answers. Without that, to give it up would lose what it
+//! holds, and gain nothing: a master that is cut off itself would lose everything. Such a node comes back, or another process is at its
+//! address, or somebody says that it does not ([`crate::says::Ask::GiveUp`]).
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -24,6 +28,22 @@ impl Heard {
         self.silent += now.duration_since(self.counted).min(COUNTED_AT_ONCE);
         self.counted = now;
         self.silent
+    }
+
+    /// Passes over the time since it was counted last.
+    fn skip(&mut self) {
+        self.counted = Instant::now();
+    }
+}
+
+impl Master {
+    /// Whether each region that a node holds has another one that answers.
+    fn can_spare(&self, node: u32) -> bool {
+        let heard = self.nodes.borrow();
+        let answers = |other: &u32| *other != node && heard.get(other).is_some_and(|heard| heard.answers);
+        let state = self.state.borrow();
+        let mut held = state.regions.iter().filter(|region| region.nodes.contains(&node));
+        held.all(|region| region.nodes.iter().any(|other| state.is_alive(*other) && answers(other)))
     }
 }
 
@@ -56,14 +76,17 @@ pub async fn node(master: Rc<Master>, node: u32) {
             }
             _ => false,
         };
+        let can_spare = is_answered || master.can_spare(node);
         if let Some(heard) = master.nodes.borrow_mut().get_mut(&node) {
-            match is_answered {
-                true => {
+            match (is_answered, can_spare) {
+                (true, _) => {
                     answered = number;
                     *heard = Heard::now();
                 }
-                false => drop(heard.count()),
+                (false, true) => drop(heard.count()),
+                (false, false) => heard.skip(),
             }
+            heard.answers = is_answered;
         }
         let silent = master
             .nodes
@@ -83,7 +106,8 @@ fn first_number() -> u64 {
     since.map_or(1, |since| since.as_micros() as u64)
 }
 
-fn give_up(master: &Master, node: u32, why: &str) {
+/// A node is alive no longer, as far as the master is concerned.
+pub fn give_up(master: &Master, node: u32, why: &str) {
     eprintln!("cenote cluster: memory node {node} {why}, and is given up");
     if let Some(known) = master.state.borrow_mut().nodes.get_mut(&node) {
         known.alive = false;

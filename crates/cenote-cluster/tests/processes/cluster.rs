@@ -1,7 +1,7 @@
 //! A cluster of processes of this program.
 
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,9 +32,35 @@ impl Running {
     }
 }
 
-/// This program again, in a role.
-pub fn spawn(role: &str, set: &[(&str, String)]) -> (Running, BufReader<ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+/// Where a process runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What starts a program there, with its arguments.
+    pub enter: Vec<String>,
+    /// The address there.
+    pub address: IpAddr,
+}
+
+impl Place {
+    /// This machine, for processes that reach each other whatever happens.
+    pub fn here() -> Self {
+        Self {
+            enter: Vec::new(),
+            address: Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+
+    fn any_port(&self) -> String {
+        SocketAddr::new(self.address, 0).to_string()
+    }
+}
+
+/// This program again, in a role, at a place.
+pub fn spawn(place: &Place, role: &str, set: &[(&str, String)]) -> (Running, BufReader<ChildStdout>) {
+    let program = std::env::current_exe().unwrap().display().to_string();
+    let words: Vec<String> = place.enter.iter().cloned().chain([program]).collect();
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
         .args(["--exact", "cluster::role", "--nocapture"])
         .env("CENOTE_CLUSTER_ROLE", role)
         .envs(set.iter().cloned())
@@ -46,8 +72,8 @@ pub fn spawn(role: &str, set: &[(&str, String)]) -> (Running, BufReader<ChildStd
 }
 
 /// A process that says where it listens.
-fn listening(role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
-    let (child, output) = spawn(role, set);
+fn listening(place: &Place, role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
+    let (child, output) = spawn(place, role, set);
     let address = output
         .lines()
         .map_while(Result::ok)
@@ -58,7 +84,12 @@ fn listening(role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
 
 /// A memory node.
 pub fn node() -> (Running, SocketAddr) {
-    listening("node", &[])
+    node_at(&Place::here())
+}
+
+/// A memory node at a place.
+pub fn node_at(place: &Place) -> (Running, SocketAddr) {
+    listening(place, "node", &[("CENOTE_CLUSTER_AT", place.any_port())])
 }
 
 /// What the processes of this program do that [`start`] began.
@@ -69,8 +100,7 @@ fn role() {
     };
     let set = |name: &str| std::env::var(name).unwrap();
     let listen = || {
-        let at = std::env::var("CENOTE_CLUSTER_AT").unwrap_or("127.0.0.1:0".to_owned());
-        let listener = TcpListener::bind(at).unwrap();
+        let listener = TcpListener::bind(set("CENOTE_CLUSTER_AT")).unwrap();
         println!("\nlistening {}", listener.local_addr().unwrap());
         listener
     };
@@ -111,27 +141,45 @@ pub struct Cluster {
     pub at: SocketAddr,
     replicas: usize,
     folder: tempfile::TempDir,
+    /// Where the master runs.
+    capital: Place,
+    /// Where nodes run.
+    places: Vec<Place>,
 }
 
 impl Cluster {
     pub fn new(nodes: usize, replicas: usize) -> Self {
+        Self::at(Place::here(), vec![Place::here(); nodes], replicas)
+    }
+
+    /// One whose processes run at such places.
+    pub fn at(capital: Place, places: Vec<Place>, replicas: usize) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let nodes: Vec<(Running, SocketAddr)> = (0..nodes).map(|_| node()).collect();
+        let nodes: Vec<(Running, SocketAddr)> = places.iter().map(node_at).collect();
         let addresses: Vec<SocketAddr> = nodes.iter().map(|(_, at)| *at).collect();
-        let (master, at) = Self::master(folder.path(), &addresses, replicas, "127.0.0.1:0");
+        let any = capital.any_port();
+        let (master, at) = Self::master(&capital, folder.path(), &addresses, replicas, &any);
         let cluster = Self {
             nodes,
             master,
             at,
             replicas,
             folder,
+            capital,
+            places,
         };
         // It is made once it answers.
         cluster.status();
         cluster
     }
 
-    fn master(folder: &Path, nodes: &[SocketAddr], replicas: usize, at: &str) -> (Running, SocketAddr) {
+    fn master(
+        capital: &Place,
+        folder: &Path,
+        nodes: &[SocketAddr],
+        replicas: usize,
+        at: &str,
+    ) -> (Running, SocketAddr) {
         let store: PathBuf = folder.join("store");
         let nodes: Vec<String> = nodes.iter().map(SocketAddr::to_string).collect();
         let set = [
@@ -140,14 +188,15 @@ impl Cluster {
             ("CENOTE_CLUSTER_REPLICAS", replicas.to_string()),
             ("CENOTE_CLUSTER_AT", at.to_owned()),
         ];
-        listening("master", &set)
+        listening(capital, "master", &set)
     }
 
     /// Kills the master, and starts another one.
     pub fn restart_master(&mut self) {
         self.master.signal(libc::SIGKILL);
         self.master.0.wait().unwrap();
-        let (master, _) = Self::master(self.folder.path(), &[], self.replicas, &self.at.to_string());
+        let at = self.at.to_string();
+        let (master, _) = Self::master(&self.capital, self.folder.path(), &[], self.replicas, &at);
         self.master = master;
     }
 
@@ -179,7 +228,7 @@ impl Cluster {
 
     /// Another node in the place of one.
     pub fn replace_node(&mut self, place: usize) {
-        self.nodes[place] = node();
+        self.nodes[place] = node_at(&self.places[place]);
         let address = self.nodes[place].1;
         assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
     }

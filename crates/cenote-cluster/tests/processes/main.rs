@@ -3,4 +3,6 @@
 mod clients;
 mod cluster;
 mod histories;
+mod machines;
+mod partitions;
 mod promises;

@@ -196,6 +196,11 @@ fn a_lost_region_is_told_of_and_does_not_stop_the_others() {
     let first = cluster.status().nodes[0].node;
     // Region 0 has the directory and all cells; the other node has none of them.
     cluster.nodes[usize::from(first == 1)].0.signal(libc::SIGKILL);
+    // What nobody else has is not given up for silence alone.
+    let silent = cluster.wait(|status| status.nodes.iter().any(|node| !node.answers));
+    let node = silent.nodes.iter().find(|node| !node.answers).unwrap().node;
+    assert!(silent.nodes.iter().all(|node| node.alive) && silent.lost == 0);
+    assert_eq!(cluster.ask(&Ask::GiveUp { node }), Told::Done);
     cluster.wait(|status| status.lost > 0 && status.closed == 0);
     let (mut found, mut lost) = (0, 0);
     for n in 0..40 {

@@ -194,7 +194,7 @@ pub fn add(args: &AddArgs, out: &Output) -> Result<ExitCode, Failure> {
     status::run(&args.cluster, out)
 }
 
-/// Arguments of `drain` and `kill-node`.
+/// Arguments of `drain`, `give-up` and `kill-node`.
 #[derive(clap::Args)]
 pub struct NodeArgs {
     #[command(flatten)]
@@ -206,6 +206,12 @@ pub struct NodeArgs {
 /// Moves all that a node holds to others; `status` shows it until it is empty.
 pub fn drain(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
     args.cluster.ask(&Ask::Drain { node: args.node })?;
+    status::run(&args.cluster, out)
+}
+
+/// Has the master go on without a node.
+pub fn give_up(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
+    args.cluster.ask(&Ask::GiveUp { node: args.node })?;
     status::run(&args.cluster, out)
 }
 
