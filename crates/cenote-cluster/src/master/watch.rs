@@ -37,13 +37,35 @@ impl Heard {
 }
 
 impl Master {
+    /// Why a node cannot be given up by a person's word: while it has a lease, it may answer with what is old by then.
+    pub(super) fn may_give_up(&self, node: u32) -> Result<(), String> {
+        if !self.state.borrow().is_alive(node) {
+            return Err(format!("there is no memory node {node} that is not given up"));
+        }
+        match self.nodes.borrow().get(&node) {
+            Some(heard) if heard.answers => Err(format!(
+                "memory node {node} answers: drain it, or end its process first"
+            )),
+            Some(heard) if heard.at.elapsed() <= self.options.node_lease => Err(format!(
+                "memory node {node} is silent for less than its lease, {:?}: say so again",
+                self.options.node_lease
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether each region that a node holds has another one that answers.
     fn can_spare(&self, node: u32) -> bool {
         let heard = self.nodes.borrow();
         let answers = |other: &u32| *other != node && heard.get(other).is_some_and(|heard| heard.answers);
         let state = self.state.borrow();
         let mut held = state.regions.iter().filter(|region| region.nodes.contains(&node));
-        held.all(|region| region.nodes.iter().any(|other| state.is_alive(*other) && answers(other)))
+        held.all(|region| {
+            region
+                .nodes
+                .iter()
+                .any(|other| state.is_alive(*other) && answers(other))
+        })
     }
 }
 
@@ -51,6 +73,19 @@ impl Master {
 pub async fn node(master: Rc<Master>, node: u32) {
     let lease = master.options.node_lease.as_micros() as u64;
     let (mut number, mut answered) = (first_number(), 0);
+    let outlives = |node| {
+        master
+            .state
+            .borrow()
+            .nodes
+            .get(&node)
+            .is_some_and(|node| node.outlives)
+    };
+    // Until it has answered once.
+    let mut patience = match outlives(node) {
+        true => master.options.node_lease.max(master.options.start_grace),
+        false => master.options.node_lease,
+    };
     while master.state.borrow().is_alive(node) {
         number += 1;
         let ping = Item::Ping {
@@ -81,6 +116,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
             match (is_answered, can_spare) {
                 (true, _) => {
                     answered = number;
+                    patience = master.options.node_lease;
                     *heard = Heard::now();
                 }
                 (false, true) => drop(heard.count()),
@@ -93,7 +129,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
             .borrow()
             .get(&node)
             .map_or(Duration::ZERO, |heard| heard.silent);
-        if silent > master.options.node_lease {
+        if silent > patience {
             return give_up(&master, node, "is silent");
         }
         tokio::time::sleep(INTERVAL.saturating_sub(asked.elapsed())).await;

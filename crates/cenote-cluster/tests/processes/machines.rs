@@ -106,7 +106,10 @@ impl Machine {
         let namespace = |pid: &str| std::fs::read_link(PathBuf::from(format!("/proc/{pid}/ns/net"))).unwrap();
         let begun = std::time::Instant::now();
         while namespace(&machine.pid()) == namespace("self") {
-            assert!(begun.elapsed() < LONG, "machine {number} has no network of its own");
+            assert!(
+                begun.elapsed() < LONG,
+                "machine {number} has no network of its own"
+            );
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let (pid, port) = (machine.pid(), machine.port());
@@ -137,7 +140,11 @@ impl Machine {
 
     fn system(&self, words: &[&str]) {
         let enter = self.enter();
-        let all: Vec<&str> = enter.iter().map(String::as_str).chain(words.iter().copied()).collect();
+        let all: Vec<&str> = enter
+            .iter()
+            .map(String::as_str)
+            .chain(words.iter().copied())
+            .collect();
         system(&all);
     }
 
@@ -151,7 +158,13 @@ impl Machine {
 
     /// Pulls its cable, or puts it back.
     pub fn connect(&self, connected: bool) {
-        system(&["ip", "link", "set", &self.port(), if connected { "up" } else { "down" }]);
+        system(&[
+            "ip",
+            "link",
+            "set",
+            &self.port(),
+            if connected { "up" } else { "down" },
+        ]);
     }
 
     /// Loses all that it sends to another machine, or no longer.

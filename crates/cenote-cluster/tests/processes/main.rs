@@ -2,6 +2,7 @@
 
 mod clients;
 mod cluster;
+mod files;
 mod histories;
 mod machines;
 mod partitions;

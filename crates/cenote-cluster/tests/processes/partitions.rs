@@ -81,18 +81,6 @@ impl Trial {
         Client::start(&place, self.cluster.at, self.random.random())
     }
 
-    /// Nodes that were given up, or are dead, are replaced.
-    fn repair(&mut self) {
-        let status = self.cluster.wait(|status| status.closed == 0);
-        for number in 0..NODES {
-            let at = self.cluster.nodes[number].1;
-            if !status.nodes.iter().any(|node| node.address == at && node.alive) {
-                self.cluster.replace_node(number);
-            }
-        }
-        self.cluster.wait(Cluster::is_whole);
-    }
-
     /// Something befalls a process.
     fn strike(&mut self, may_lose_a_node: bool) {
         let (node, client) = (
@@ -102,7 +90,6 @@ impl Trial {
         match self.random.random_range(if may_lose_a_node { 0 } else { 3 }..8) {
             0 | 1 => {
                 self.cluster.nodes[node].0.signal(libc::SIGKILL);
-                // It is given up, and not taken for one that is only silent.
                 let at = self.cluster.nodes[node].1;
                 self.cluster
                     .wait(|status| !status.nodes.iter().any(|node| node.address == at && node.alive));
@@ -138,7 +125,7 @@ fn histories_are_linearizable_however_the_network_is_cut() {
         return;
     }
     let seed = seed();
-    let time = Duration::from_secs(set("CENOTE_TEST_SECONDS", 8));
+    let time = Duration::from_secs(set("CENOTE_TEST_SECONDS", 6));
     println!("CENOTE_TEST_SEED={seed}");
     let machines: Vec<Machine> = (1..=MASTER as u8 + 1).map(Machine::new).collect();
     let places = machines[..NODES].iter().map(Machine::place).collect();
@@ -161,7 +148,7 @@ fn histories_are_linearizable_however_the_network_is_cut() {
             0 => trial.strike(true),
             _ => trial.cut(),
         }
-        trial.repair();
+        trial.cluster.repair();
     }
     trial.pause(500, 501);
     let mut events = trial.events;

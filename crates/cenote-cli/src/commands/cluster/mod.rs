@@ -11,10 +11,10 @@
 //! | `bench` | what operations cost |
 
 mod bench;
-mod keys;
+pub mod keys;
 mod master;
-mod place;
-mod start;
+pub mod place;
+pub mod start;
 mod status;
 pub mod token;
 

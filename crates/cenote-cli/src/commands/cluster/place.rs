@@ -1,24 +1,24 @@
 //! Which cluster is meant: a folder that `cenote cluster start` has made, or the master's address.
 
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
+use cenote_cluster::store::{SCHEME, TOKEN_VARIABLE, master};
 use cenote_cluster::{Map, Options};
 use serde::{Deserialize, Serialize};
 
 use super::token::read_token;
 use crate::failure::Failure;
 
-const SCHEME: &str = "cluster://";
 /// How long the master may take for what waits for nodes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The cluster that is meant.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct ClusterArg {
     /// The folder of a cluster that `cenote cluster start` has made, or cluster://HOST:PORT of its master
     #[arg(value_name = "CLUSTER")]
@@ -126,6 +126,11 @@ impl Folder {
 }
 
 impl ClusterArg {
+    /// That of a name.
+    pub fn new(cluster: String, token_file: Option<PathBuf>) -> Self {
+        Self { cluster, token_file }
+    }
+
     /// That of a folder.
     pub fn of_folder(folder: &Path) -> Self {
         Self {
@@ -147,18 +152,11 @@ impl ClusterArg {
 
     fn resolve(&self) -> Result<(SocketAddr, String), Failure> {
         let given = || {
-            let set = std::env::var_os("CENOTE_TOKEN_FILE").map(PathBuf::from);
+            let set = std::env::var_os(TOKEN_VARIABLE).map(PathBuf::from);
             self.token_file.clone().or(set)
         };
         if let Some(address) = self.cluster.strip_prefix(SCHEME) {
-            let address = address.trim_end_matches('/');
-            let found = address.to_socket_addrs().ok().and_then(|mut all| all.next());
-            let master = found.ok_or_else(|| {
-                Failure::misuse(format!(
-                    "{:?} is not the address of a master: cluster://HOST:PORT",
-                    self.cluster
-                ))
-            })?;
+            let master = master(address)?;
             let token = given().ok_or_else(|| {
                 Failure::misuse(
                     "--token-file or CENOTE_TOKEN_FILE must name the file with the cluster's token",
