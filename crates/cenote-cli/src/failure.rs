@@ -79,7 +79,11 @@ impl From<cenote_mapreduce::Error> for Failure {
 
 impl From<cenote_cluster::Error> for Failure {
     fn from(error: cenote_cluster::Error) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            cenote_cluster::Error::Pool(error) => error.into(),
+            cenote_cluster::Error::Name(_) => Self::Misuse(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use cenote::memory::{Backing, MapError};
 use cenote::pod::format::geometry::FRAME;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 
+use crate::commands::cluster::place::ClusterArg;
 use crate::destination::open_read_only;
 use crate::failure::Failure;
 
@@ -29,8 +30,20 @@ impl PoolArg {
         resolve(&self.pool)
     }
 
+    /// The cluster that is named, if it is one.
+    pub fn cluster(&self, token: &TokenArg) -> Option<ClusterArg> {
+        let is_one = self.pool.starts_with(cenote_cluster::store::SCHEME);
+        is_one.then(|| ClusterArg::new(self.pool.clone(), token.token_file.clone()))
+    }
+
     /// Its path, if there is such a file.
     pub fn existing(&self) -> Result<PathBuf, Failure> {
+        if self.pool.starts_with(cenote_cluster::store::SCHEME) {
+            return Err(Failure::misuse(format!(
+                "{}: this needs a pool; of a cluster there are get, put, del, load, bench, and what cenote cluster does",
+                self.pool
+            )));
+        }
         let path = self.path();
         match Backing::at(&path) {
             // To open a pipe would wait for its other end.
@@ -44,6 +57,14 @@ impl PoolArg {
             _ => Ok(path),
         }
     }
+}
+
+/// For commands that work on clusters, too, which `cluster://HOST:PORT` in the pool's place names.
+#[derive(clap::Args, Clone, Debug)]
+pub struct TokenArg {
+    /// The file with a cluster's token, if POOL is cluster://HOST:PORT of its master; default: CENOTE_TOKEN_FILE
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
 }
 
 /// The path that a user's name for a pool means: itself if it has a slash or is a file here, else `/dev/shm/NAME`.
@@ -201,4 +222,14 @@ pub struct MapArg {
     /// The map's name
     #[arg(long, default_value = "default", value_name = "NAME")]
     pub map: String,
+}
+
+impl MapArg {
+    /// A cluster has one map.
+    pub fn of_cluster(&self) -> Result<(), Failure> {
+        match self.map == cenote_cluster::store::MAP {
+            true => Ok(()),
+            false => Err(Failure::misuse("a cluster has one map: leave out --map")),
+        }
+    }
 }

@@ -12,6 +12,8 @@ pub enum Role {
     Bench,
     /// Writes and journals until it is killed.
     Torture,
+    /// Calls a cluster and says so until it is killed.
+    Client,
     /// Uses a pool while it is damaged.
     Damage,
     /// Goes through the phases of a long run.
@@ -30,6 +32,7 @@ impl Role {
             Self::Load => "load",
             Self::Bench => "bench",
             Self::Torture => "torture",
+            Self::Client => "client",
             Self::Damage => "damage",
             Self::Soak => "soak",
             Self::Demo => "demo",

@@ -12,6 +12,12 @@ const UNITS: [(&str, &str); 2] = [
     ("cenote-monitor.service", "cenote-monitor.service"),
 ];
 
+/// Those of a cluster, which have no pool of a pod.
+const OF_CLUSTERS: [(&str, &str); 2] = [
+    ("cenote-master.service", "cenote-master.service"),
+    ("cenote-memnode.service", "cenote-memnode.service"),
+];
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/systemd")
 }
@@ -112,7 +118,7 @@ fn units_may_do_no_more_than_they_need() {
 
 #[test]
 fn systemd_finds_little_to_expose() {
-    for (unit, _) in UNITS {
+    for (unit, _) in UNITS.into_iter().chain(OF_CLUSTERS) {
         let Some(output) = analyze(&["security", "--offline=true"], &folder().join(unit)) else {
             eprintln!("systemd-analyze is not installed; the units are judged by their text alone");
             return;
@@ -135,7 +141,7 @@ fn systemd_finds_little_to_expose() {
 #[test]
 fn systemd_understands_the_units() {
     let copies = tempfile::tempdir().unwrap();
-    for (unit, copy) in UNITS {
+    for (unit, copy) in UNITS.into_iter().chain(OF_CLUSTERS) {
         let copy = copies.path().join(copy);
         // What they run is not installed here.
         let text = text(unit).replace("/usr/local/bin/cenote", env!("CARGO_BIN_EXE_cenote"));

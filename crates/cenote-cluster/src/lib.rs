@@ -6,29 +6,36 @@
 //! |---|---|
 //! | [`wire`] | the bytes between a client and a node |
 //! | [`node`] | a memory node |
+//! | [`memory_file`] | its memory in a file, which outlives its process |
 //! | [`network`] | the nodes, as a client or the master reaches them |
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
 //! | [`masters`] | the masters, of which a client looks for the leader |
+//! | [`store`] | one interface for pools and clusters |
 //! | [`master`] | who is alive, who holds what; what is done when somebody fails |
 
 #![deny(missing_docs)]
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 pub mod map;
 pub mod master;
 pub mod masters;
+pub mod memory_file;
 pub mod network;
 pub mod node;
 pub mod says;
 pub mod session;
+pub mod store;
+mod together;
 pub mod wire;
 
 pub use map::{Map, Options};
 pub use masters::Masters;
+pub use store::{KeyValue, Store, StoreOptions};
 
 /// What runs the tasks of one thread.
 fn event_loop() -> io::Result<(tokio::runtime::Runtime, tokio::task::LocalSet)> {
@@ -61,6 +68,20 @@ pub enum Error {
     /// The map.
     #[error(transparent)]
     Map(#[from] cenote_replica::client::Error),
+    /// A pool.
+    #[error(transparent)]
+    Pool(#[from] cenote::Error),
+    /// A name that names nothing here.
+    #[error("{0}")]
+    Name(String),
+    /// There is no token.
+    #[error("{}: {why}", path.display())]
+    Token {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// Why it is none.
+        why: String,
+    },
     /// The master's store.
     #[error("the master's store: {0}")]
     Store(String),

@@ -1,5 +1,7 @@
 //! The map for users: one call at a time, from one thread.
 
+
+use std::collections::HashSet;
 use std::time::Duration;
 
 use cenote_replica::client::{Client, Error as MapError};
@@ -9,6 +11,7 @@ use tokio::task::LocalSet;
 use crate::Error;
 use crate::masters::Masters;
 use crate::session::{Joined, Port, join};
+use crate::together::{TOGETHER, together};
 
 /// After so many changes a client frees what it has retired.
 const CHANGES_PER_UPKEEP: u32 = 256;
@@ -158,6 +161,55 @@ impl Map {
     /// Unbinds a key. Returns whether it was bound.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.change(&[], async |client| client.remove(key).await)
+    }
+
+    /// The values of keys, in their order.
+    ///
+    /// Cost: two round trips for each 16 keys.
+    pub fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let mut values = Vec::with_capacity(keys.len());
+        for some in keys.chunks(TOGETHER) {
+            let found = self.run(async |client| {
+                let each = some.iter().map(|key| client.get(key));
+                together(each).await.into_iter().collect::<Result<Vec<_>, _>>()
+            })?;
+            values.extend(found);
+        }
+        Ok(values)
+    }
+
+    /// Binds keys to values; of a key that is there twice, the later value counts. It is no transaction: if it fails, some keys may be bound.
+    ///
+    /// Cost: that of two puts for each 16 keys, as a client has half as many changes in flight.
+    pub fn put_many(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
+        let mut rest = pairs;
+        while !rest.is_empty() {
+            // What goes on at once has no order: a key must not be in it twice.
+            let mut keys = HashSet::new();
+            let most = rest.len().min(TOGETHER);
+            let len = rest[..most]
+                .iter()
+                .position(|(key, _)| !keys.insert(*key))
+                .unwrap_or(most);
+            let (some, later) = rest.split_at(len);
+            rest = later;
+            self.changes += len as u32;
+            if self.changes >= CHANGES_PER_UPKEEP {
+                self.upkeep()?;
+            }
+            let outcomes = self.run(async |client| {
+                let each = some.iter().map(|(key, value)| client.put(key, value));
+                Ok(together(each).await)
+            })?;
+            for ((key, value), outcome) in some.iter().zip(outcomes) {
+                match outcome {
+                    // It tries to find room.
+                    Err(MapError::Full(_)) => self.put(key, value)?,
+                    outcome => outcome?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A read of 8 bytes at a memory node, and nothing else: what a round trip takes.

@@ -11,12 +11,16 @@
 //! **Terms.** A master that was stopped may go on after another one has been elected, and what it had sent may arrive late. Each batch of a master names its
 //! term. A node that holds regions obeys the latest term that it has heard of, and refuses what masters of earlier ones ask for. One that holds nothing
 //! has nothing to lose, and obeys whoever asks.
+//!
+//! **Restart.** A node whose memory is in a [file](crate::memory_file) comes back with its regions, their keys and its incarnation, and without
+//! a lease: it executes nothing before two heartbeats of a master that has not given it up.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cenote_replica::verbs::{Address, Completion, Verb};
@@ -24,6 +28,7 @@ use cenote_replica::view::Key;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::memory_file::MemoryFile;
 use crate::wire::{Answer, FRAME_MAX, Hello, Item, decode_items, encode_answers, first_frame, is_same_token};
 
 /// Heartbeats whose times a node remembers.
@@ -38,12 +43,39 @@ pub struct Options {
     pub memory: u64,
     /// What clients have to know.
     pub token: String,
+    /// Where its memory is, if it is to outlive the process; it has as many bytes for regions.
+    pub pool: Option<Arc<MemoryFile>>,
 }
 
 /// A region that it holds.
 struct Held {
     key: Key,
-    bytes: Vec<u8>,
+    bytes: Bytes,
+}
+
+/// Where a region's bytes are.
+enum Bytes {
+    /// In this process.
+    Own(Vec<u8>),
+    /// In a file; so many.
+    Kept(u64),
+}
+
+impl Bytes {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Own(bytes) => bytes.len() as u64,
+            Self::Kept(len) => *len,
+        }
+    }
+}
+
+/// What became of a change of the file. A node whose memory fails ends, as it cannot say what took effect.
+fn kept<T>(done: io::Result<T>) -> T {
+    done.unwrap_or_else(|error| {
+        eprintln!("cenote memnode: the file of its memory: {error}; the node ends");
+        std::process::exit(1);
+    })
 }
 
 /// A memory node's state.
@@ -61,14 +93,31 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that holds nothing.
-    pub fn new(options: Options) -> Self {
+    /// A number that memory has which is new.
+    pub fn new_incarnation() -> u64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let nanos = since.map_or(0, |since| since.as_nanos() as u64);
+        nanos.rotate_left(20) ^ u64::from(std::process::id())
+    }
+
+    /// A node that holds nothing, or what the file of its memory has.
+    pub fn new(options: Options) -> Self {
+        let mut incarnation = Self::new_incarnation();
+        let mut regions = BTreeMap::new();
+        if let Some(file) = &options.pool {
+            incarnation = file.incarnation();
+            regions.extend(file.regions().into_iter().map(|(number, entry)| {
+                let held = Held {
+                    key: Key(entry.key),
+                    bytes: Bytes::Kept(entry.bytes),
+                };
+                (number, held)
+            }));
+        }
         Self {
             options,
-            incarnation: nanos.rotate_left(20) ^ u64::from(std::process::id()),
-            regions: RefCell::default(),
+            incarnation,
+            regions: RefCell::new(regions),
             answered: RefCell::default(),
             lease: Cell::new(None),
             term: Cell::new(0),
@@ -112,13 +161,16 @@ impl Node {
             Item::SetKey { region, key } => match self.regions.borrow_mut().get_mut(&region) {
                 // A key that comes late takes nobody's place.
                 Some(held) if held.key <= key => {
+                    if let Some(file) = &self.options.pool {
+                        kept(file.set_key(region, key.0));
+                    }
                     held.key = key;
                     Answer::Done
                 }
                 _ => Answer::Failed,
             },
             Item::Drop { region } => {
-                self.regions.borrow_mut().remove(&region);
+                self.forget(region);
                 Answer::Done
             }
             Item::Ping {
@@ -134,13 +186,21 @@ impl Node {
                 self.options.memory,
                 self.held(),
                 self.executed.get(),
+                self.options.pool.is_some().into(),
             ]),
         }
     }
 
     fn held(&self) -> u64 {
         let regions = self.regions.borrow();
-        regions.values().map(|held| held.bytes.len() as u64).sum()
+        regions.values().map(|held| held.bytes.len()).sum()
+    }
+
+    fn forget(&self, region: u16) {
+        if let Some(file) = &self.options.pool {
+            kept(file.drop_region(region));
+        }
+        self.regions.borrow_mut().remove(&region);
     }
 
     fn hold(&self, region: u16, bytes: u32, key: Key) -> Answer {
@@ -153,20 +213,29 @@ impl Node {
         {
             return Answer::Failed;
         }
-        self.regions.borrow_mut().remove(&region);
+        self.forget(region);
         if self.held() + u64::from(bytes) > self.options.memory {
             return Answer::Failed;
         }
-        let mut memory: Vec<u8> = Vec::new();
-        if memory.try_reserve_exact(bytes as usize).is_err() {
-            return Answer::Failed;
-        }
-        // The system gives zeroed pages as they are touched.
-        drop(memory);
-        let held = Held {
-            key,
-            bytes: vec![0; bytes as usize],
+        let bytes = match &self.options.pool {
+            Some(file) => match file.hold(region, bytes, key.0) {
+                Ok(()) => Bytes::Kept(bytes.into()),
+                Err(error) => {
+                    eprintln!("cenote memnode: there is no memory for region {region}: {error}");
+                    return Answer::Failed;
+                }
+            },
+            None => {
+                let mut memory: Vec<u8> = Vec::new();
+                if memory.try_reserve_exact(bytes as usize).is_err() {
+                    return Answer::Failed;
+                }
+                // The system gives zeroed pages as they are touched.
+                drop(memory);
+                Bytes::Own(vec![0; bytes as usize])
+            }
         };
+        let held = Held { key, bytes };
         self.regions.borrow_mut().insert(region, held);
         Answer::Done
     }
@@ -200,29 +269,60 @@ impl Node {
             Verb::Write(bytes) => bytes.len(),
             Verb::CompareSwap { .. } | Verb::FetchAdd(_) => 8,
         };
-        let Some(bytes) = held.bytes.get_mut(from..from.saturating_add(len)) else {
+        if from as u64 + len as u64 > held.bytes.len() {
+            return Completion::Refused;
+        }
+        self.executed.set(self.executed.get() + 1);
+        match &mut held.bytes {
+            Bytes::Own(bytes) => in_place(&mut bytes[from..from + len], verb),
+            Bytes::Kept(_) => self.in_file(at, len, verb),
+        }
+    }
+
+    /// Executes a verb whose bytes are in the file.
+    fn in_file(&self, at: Address, len: usize, verb: &Verb) -> Completion {
+        let Some(file) = &self.options.pool else {
             return Completion::Refused;
         };
-        self.executed.set(self.executed.get() + 1);
-        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-        match verb {
-            Verb::Read(_) => Completion::Read(bytes.to_vec()),
-            Verb::Write(new) => {
-                bytes.copy_from_slice(new);
-                Completion::Written
+        if let Verb::Write(new) = verb {
+            kept(file.write(at.region(), at.offset(), new));
+            return Completion::Written;
+        }
+        let mut bytes = vec![0; len];
+        kept(file.read(at.region(), at.offset(), &mut bytes));
+        if let Verb::Read(_) = verb {
+            return Completion::Read(bytes);
+        }
+        let before = u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
+        let completion = in_place(&mut bytes, verb);
+        let after = u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
+        if before != after {
+            kept(file.write(at.region(), at.offset(), &bytes));
+        }
+        completion
+    }
+}
+
+/// Executes a verb on the bytes that it names.
+fn in_place(bytes: &mut [u8], verb: &Verb) -> Completion {
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+    match verb {
+        Verb::Read(_) => Completion::Read(bytes.to_vec()),
+        Verb::Write(new) => {
+            bytes.copy_from_slice(new);
+            Completion::Written
+        }
+        Verb::CompareSwap { expected, new } => {
+            let was = word(bytes);
+            if was == *expected {
+                bytes.copy_from_slice(&new.to_le_bytes());
             }
-            Verb::CompareSwap { expected, new } => {
-                let was = word(bytes);
-                if was == *expected {
-                    bytes.copy_from_slice(&new.to_le_bytes());
-                }
-                Completion::Was(was)
-            }
-            Verb::FetchAdd(add) => {
-                let was = word(bytes);
-                bytes.copy_from_slice(&was.wrapping_add(*add).to_le_bytes());
-                Completion::Was(was)
-            }
+            Completion::Was(was)
+        }
+        Verb::FetchAdd(add) => {
+            let was = word(bytes);
+            bytes.copy_from_slice(&was.wrapping_add(*add).to_le_bytes());
+            Completion::Was(was)
         }
     }
 }
@@ -320,6 +420,7 @@ mod tests {
         Node::new(Options {
             memory: 1 << 16,
             token: String::new(),
+            pool: None,
         })
     }
 

@@ -168,6 +168,11 @@ pub enum Ask {
         /// The node.
         node: u32,
     },
+    /// To go on without a node that does not come back, although it may be the last that holds something.
+    GiveUp {
+        /// The node.
+        node: u32,
+    },
     /// To end.
     Stop,
 }
@@ -255,8 +260,10 @@ pub struct NodeStatus {
     pub node: u32,
     /// Where it listens.
     pub address: SocketAddr,
-    /// Whether it answers heartbeats.
+    /// Whether the master has not given it up.
     pub alive: bool,
+    /// Whether it answered the last heartbeat.
+    pub answers: bool,
     /// Whether it is being emptied.
     pub draining: bool,
     /// Bytes that it offers.

@@ -88,8 +88,9 @@ pub enum Answer {
     Done,
     /// It cannot be done: there is no memory, or no such region.
     Failed,
-    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed.
-    Info([u64; 4]),
+    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed, 1 if its memory outlives
+    /// its process.
+    Info([u64; 5]),
     /// It obeys a master of a later term, which has this number.
     Later(u64),
 }
@@ -368,7 +369,13 @@ pub fn decode_answers(frame: &[u8]) -> Result<(u64, Vec<Answer>), Malformed> {
             3 => Answer::Verb(Completion::Refused),
             10 => Answer::Done,
             11 => Answer::Failed,
-            12 => Answer::Info([bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?]),
+            12 => {
+                let mut words = [0; 5];
+                for word in &mut words {
+                    *word = bytes.u64()?;
+                }
+                Answer::Info(words)
+            }
             13 => Answer::Later(bytes.u64()?),
             _ => return Err(Malformed("an unknown answer")),
         });
@@ -438,7 +445,7 @@ mod tests {
             Answer::Verb(Completion::Refused),
             Answer::Done,
             Answer::Failed,
-            Answer::Info([1, 2, 3, 4]),
+            Answer::Info([1, 2, 3, 4, 1]),
             Answer::Later(9),
         ];
         let mut out = Vec::new();

@@ -10,7 +10,7 @@ use crate::bytes::HexArg;
 use crate::failure::Failure;
 use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool};
+use crate::pool::{MapArg, PoolArg, TokenArg, on_pool};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -24,17 +24,27 @@ pub struct Args {
     map: MapArg,
     #[command(flatten)]
     hex: HexArg,
+    #[command(flatten)]
+    token: TokenArg,
 }
 
 /// Removes the keys; exit code 1 if one of them is not there.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    let path = args.pool.existing()?;
     let keys = args
         .keys
         .iter()
         .map(|key| args.hex.decode("key", key))
         .collect::<Result<Vec<_>, _>>()?;
-    let missing = on_pool!(&path, &Options::default(), |pool| del(&pool, &args, &keys)?);
+    let missing = match args.pool.cluster(&args.token) {
+        Some(cluster) => {
+            args.map.of_cluster()?;
+            del_of_cluster(&mut cluster.open()?, &keys)?
+        }
+        None => {
+            let path = args.pool.existing()?;
+            on_pool!(&path, &Options::default(), |pool| del(&pool, &args, &keys)?)
+        }
+    };
     if let [first, others @ ..] = &missing[..] {
         let more = if others.is_empty() {
             String::new()
@@ -55,6 +65,16 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 
 fn del<'k, M: Memory>(pool: &Pool<M>, args: &Args, keys: &'k [Vec<u8>]) -> Result<Vec<&'k [u8]>, Failure> {
     let map = AnyMap::existing(pool, &args.map.map)?;
+    let mut missing = Vec::new();
+    for key in keys {
+        if !map.remove(key)? {
+            missing.push(&key[..]);
+        }
+    }
+    Ok(missing)
+}
+
+fn del_of_cluster<'k>(map: &mut cenote_cluster::Map, keys: &'k [Vec<u8>]) -> Result<Vec<&'k [u8]>, Failure> {
     let mut missing = Vec::new();
     for key in keys {
         if !map.remove(key)? {

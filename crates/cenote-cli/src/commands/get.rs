@@ -8,7 +8,7 @@ use cenote::memory::Memory;
 use crate::bytes::{HexArg, pair_to_json, to_hex};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg};
+use crate::pool::{MapArg, PoolArg, TokenArg};
 use crate::source::{ReadArg, Source, on_source};
 
 /// Arguments.
@@ -26,12 +26,18 @@ pub struct Args {
     hex: HexArg,
     #[command(flatten)]
     read: ReadArg,
+    #[command(flatten)]
+    token: TokenArg,
 }
 
 /// Prints the value; exit code 1 if there is none.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    let path = args.pool.existing()?;
     let key = args.hex.decode("key", &args.key)?;
+    if let Some(cluster) = args.pool.cluster(&args.token) {
+        args.map.of_cluster()?;
+        return super::cluster::keys::print(&cluster, &key, args.hex, out);
+    }
+    let path = args.pool.existing()?;
     on_source!(&path, args.read, out, |source| get(&source, &args, &key, out)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -3,17 +3,21 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use cenote_cluster::node::{self, Options};
+use cenote_cluster::memory_file::MemoryFile;
+use cenote_cluster::node::{self, Node, Options};
 use serde::Serialize;
 
 use super::cluster::token::read_token;
+use crate::complaint::complain;
 use crate::failure::Failure;
 use crate::output::{Output, bytes};
 
 /// Arguments.
 ///
-/// Holds regions for a cluster, and executes its clients' reads, writes and compare-swaps. Runs until it is killed; its memory ends with it.
+/// Holds regions for a cluster, and executes its clients' reads, writes and compare-swaps. Runs until it is killed. Its memory ends with it, or is in
+/// a file.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Clients and the master show a token. It goes over the network as it is, and so do keys and values: use a network that is trusted.
@@ -29,6 +33,9 @@ pub struct Args {
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// Have the memory in this file, which is made if there is none: a process that is started again with it goes on with what it has
+    #[arg(long, value_name = "FILE")]
+    pool: Option<PathBuf>,
 }
 
 /// The least memory that a node can offer: anything smaller has no region.
@@ -56,6 +63,20 @@ struct Began {
 /// Serves until the process ends.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let token = read_token(&args.token_file)?;
+    let open = |path: &PathBuf| {
+        let file = MemoryFile::open(path, args.memory, Node::new_incarnation());
+        file.map(Arc::new)
+            .map_err(|error| Failure::failed(error.to_string()))
+    };
+    let pool = args.pool.as_ref().map(open).transpose()?;
+    if let Some(file) = pool.clone() {
+        crate::interrupt::on_interrupt(move || {
+            // One that was not ended in order says so when it is opened.
+            if let Err(error) = file.end() {
+                complain!("cenote memnode: its memory could not be written back: {error}");
+            }
+        });
+    }
     let listener = TcpListener::bind(args.listen).map_err(Failure::io(args.listen))?;
     let began = Began {
         listening: listener.local_addr().map_err(Failure::io(args.listen))?,
@@ -71,6 +92,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let options = Options {
         memory: args.memory,
         token,
+        pool,
     };
     node::run(options, listener).map_err(Failure::io(args.listen))?;
     Ok(ExitCode::SUCCESS)

@@ -7,12 +7,13 @@ use cenote::memory::Memory;
 use cenote::{Options, Pool, Put, Replace};
 use serde_json::json;
 
+use super::cluster::place::ClusterArg;
 use crate::bytes::HexArg;
 use crate::failure::Failure;
 use crate::input;
 use crate::map::AnyMap;
 use crate::output::Output;
-use crate::pool::{MapArg, PoolArg, on_pool, room};
+use crate::pool::{MapArg, PoolArg, TokenArg, on_pool, room};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -44,11 +45,24 @@ pub struct Args {
     /// Only if this is the key's value
     #[arg(long, value_name = "OLD")]
     expect: Option<String>,
+    #[command(flatten)]
+    token: TokenArg,
 }
 
+/// Bytes that a value of a cluster has at most, whatever its blocks have.
+const CLUSTER_MOST: u64 = 64 << 20;
+
 /// The value; one that is longer than what the pool may hold is not read to its end.
-fn value(args: &Args, pool: &Path) -> Result<Vec<u8>, Failure> {
-    let most = || Ok::<_, Failure>((room(pool)?, "the pool has no room for a longer value"));
+fn value(args: &Args, pool: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let most = || {
+        Ok::<_, Failure>(match pool {
+            Some(pool) => (room(pool)?, "the pool has no room for a longer value"),
+            None => (
+                CLUSTER_MOST,
+                "a block of a cluster has no room for a longer value",
+            ),
+        })
+    };
     match (&args.file, args.value.as_deref()) {
         (Some(path), _) => input::whole(Some(path), most()?),
         (None, None | Some("-")) => input::whole(None, most()?),
@@ -58,14 +72,19 @@ fn value(args: &Args, pool: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Sets the value.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    let path = args.pool.existing()?;
     let key = args.hex.decode("key", &args.key)?;
+    if let Some(cluster) = args.pool.cluster(&args.token) {
+        let done = put_to_cluster(&cluster, &args, &key)?;
+        out.result(&json!({ "result": done }), |_| done.to_owned())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = args.pool.existing()?;
     let expected = args
         .expect
         .as_ref()
         .map(|text| args.hex.decode("expected value", text))
         .transpose()?;
-    let value = value(&args, &path)?;
+    let value = value(&args, Some(&path))?;
     let done = on_pool!(&path, &Options::default(), |pool| put(
         &pool,
         &args,
@@ -75,6 +94,29 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     )?);
     out.result(&json!({ "result": done }), |_| done.to_owned())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn put_to_cluster(cluster: &ClusterArg, args: &Args, key: &[u8]) -> Result<&'static str, Failure> {
+    args.map.of_cluster()?;
+    if args.ordered || args.expect.is_some() {
+        return Err(Failure::misuse(
+            "a cluster's map has no order, and no --expect: leave out --ordered and --expect",
+        ));
+    }
+    let value = value(args, None)?;
+    let mut map = cluster.open()?;
+    match args.if_absent {
+        false => {
+            map.put(key, &value)?;
+            Ok("put")
+        }
+        true if map.insert(key, &value)? => Ok("inserted"),
+        true => Err(has_a_value(args, key)),
+    }
+}
+
+fn has_a_value(args: &Args, key: &[u8]) -> Failure {
+    Failure::failed(format!("the key {} has a value, which stays", args.hex.show(key)))
 }
 
 fn put<M: Memory>(
@@ -89,9 +131,7 @@ fn put<M: Memory>(
     if args.if_absent {
         return match map.insert(key, value)? {
             true => Ok("inserted"),
-            false => Err(Failure::failed(format!(
-                "the key {shown} has a value, which stays"
-            ))),
+            false => Err(has_a_value(args, key)),
         };
     }
     if let Some(expected) = expected {

@@ -21,6 +21,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Role::Load => super::load::worker(args.args),
         Role::Bench => super::bench::worker(args.args),
         Role::Torture => super::torture::worker(args.args),
+        Role::Client => super::torture::client::run(&args.args),
         Role::Damage => super::torture::damage::worker(&args.args),
         Role::Soak => super::soak::worker(args.args),
         Role::Demo => super::demo::worker(args.args),

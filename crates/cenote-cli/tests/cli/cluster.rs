@@ -155,3 +155,88 @@ fn misuse_of_clusters_is_told() {
     let long = "x".repeat(100_000);
     assert_eq!(here.run(&format!("cluster put here key {long}")).code, Some(0));
 }
+
+/// Where the master of the cluster `here` is.
+fn master(here: &Here) -> String {
+    let text = std::fs::read(here.path("here/cluster.json")).unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    format!("cluster://{}", said["master"]["address"].as_str().unwrap())
+}
+
+#[test]
+fn a_cluster_stands_in_the_place_of_a_pool() {
+    let here = Here::new();
+    let _cluster = start(&here, "");
+    let (at, token) = (master(&here), "--token-file here/token");
+    here.ok(&format!("put {at} apple red {token}"));
+    let pair = here.json(&format!("get {at} apple {token}"));
+    assert_eq!(pair["value"], "red");
+    std::fs::write(
+        here.path("words.tsv"),
+        "apple\tgreen\npear\tyellow\napple\tbrown\n",
+    )
+    .unwrap();
+    let loaded = here.json(&format!("load {at} words.tsv {token}"));
+    assert_eq!(loaded["records"], 3);
+    assert_eq!(here.json(&format!("get {at} apple {token}"))["value"], "brown");
+    here.ok(&format!("del {at} apple pear {token}"));
+    here.ok(&format!("put {at} apple red --if-absent {token}"));
+    let line = format!("bench {at} --records 200 --threads 2 --batch 8 --workload f {token}");
+    here.ok(&line);
+    for (code, line) in [
+        (1, format!("put {at} apple blue --if-absent {token}")),
+        (1, format!("del {at} pear {token}")),
+        (1, format!("get {at} pear {token}")),
+        (1, format!("get {at} pear --token-file words.tsv")),
+        (2, format!("get {at} pear")),
+        (2, format!("get {at} pear --map other {token}")),
+        (2, format!("put {at} pear blue --expect red {token}")),
+        (2, format!("load {at} words.tsv --processes 2 {token}")),
+        (2, format!("bench {at} --workload e {token}")),
+        (2, format!("bench {at} --processes 2 {token}")),
+        (2, format!("stat {at}")),
+        (2, format!("export {at}")),
+        (2, format!("get cluster://nowhere pear {token}")),
+        (2, "torture --cluster --nodes 2 --replicas 3".to_owned()),
+        (2, "torture --nodes 2".to_owned()),
+    ] {
+        let ran = here.run(&line);
+        assert_eq!(ran.code, Some(code), "{line}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_cluster_is_tortured() {
+    let here = Here::new();
+    let report = here.json("torture --cluster --workers 2 --seconds 4 --seed 3");
+    assert_eq!(report["linearizable"], true, "{report}");
+    assert!(report["answered"].as_u64().unwrap() > 12, "{report}");
+}
+
+#[test]
+fn a_memory_node_ends_in_order() {
+    let here = Here::new();
+    std::fs::write(here.path("token"), "secret\n").unwrap();
+    let line = "memnode --listen 127.0.0.1:0 --memory 1MiB --token-file token --pool memory";
+    let mut node = here
+        .command(line.split_whitespace())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let output = node.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut said).unwrap();
+    assert!(said.contains("listening"), "{said}");
+    let second = here.run(line);
+    assert!(
+        second.code == Some(1) && second.stderr.contains("another memory node"),
+        "{second:?}"
+    );
+    kill(node.id().into(), Signal::TERM.as_raw());
+    assert_eq!(node.wait().unwrap().code(), Some(128 + Signal::TERM.as_raw()));
+    let larger = here.run(&line.replace("1MiB", "2MiB"));
+    assert!(
+        larger.code == Some(1) && larger.stderr.contains("1048576"),
+        "{larger:?}"
+    );
+}

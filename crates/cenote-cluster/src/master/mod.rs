@@ -56,6 +56,8 @@ pub struct Options {
     pub token: String,
     /// For how long a node may execute verbs after it has answered a heartbeat; one that is silent for longer is given up.
     pub node_lease: Duration,
+    /// A node whose memory outlives its process has so long to come back when the master begins, as both may have been restarted.
+    pub start_grace: Duration,
     /// A client that is silent for so long is given up.
     pub client_lease: Duration,
     /// How a new cluster is shaped.
@@ -75,6 +77,7 @@ impl Options {
         Self {
             token: token.into(),
             node_lease: Duration::from_secs(1),
+            start_grace: Duration::from_secs(30),
             client_lease: Duration::from_secs(3),
             shape: Shape::default(),
             nodes: Vec::new(),
@@ -104,6 +107,10 @@ struct Heard {
     silent: Duration,
     /// When it was counted last.
     counted: Instant,
+    /// Whether it answered when it was asked last.
+    answers: bool,
+    /// When it was heard last; this process began, if it was not.
+    at: Instant,
 }
 
 impl Heard {
@@ -111,6 +118,8 @@ impl Heard {
         Self {
             silent: Duration::ZERO,
             counted: Instant::now(),
+            answers: true,
+            at: Instant::now(),
         }
     }
 }
@@ -333,16 +342,17 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
     network.set_address(node, address);
     for _ in 0..40 {
         match network.ask(node, &[Item::Info]).await.as_deref() {
-            Some([Answer::Info([incarnation, memory, 0, _])]) => {
+            Some([Answer::Info([incarnation, memory, 0, _, outlives])]) => {
                 return Ok(Offer {
                     address,
                     memory: *memory,
                     incarnation: *incarnation,
+                    outlives: *outlives == 1,
                 });
             }
             Some([Answer::Info(_)]) => {
                 return Err(Error::Refused(format!(
-                    "the memory node at {address} holds regions of a cluster: start a new one"
+                    "the memory node at {address} holds regions of a cluster: start a new one, without the file of its memory if it has any"
                 )));
             }
             _ => {}
@@ -562,6 +572,13 @@ impl Master {
                 self.work.notify_one();
                 Told::Done
             }
+            Ask::GiveUp { node } => {
+                if let Err(why) = self.may_give_up(node) {
+                    return Told::Refused(why);
+                }
+                watch::give_up(self, node, "does not come back, as it is said");
+                Told::Done
+            }
             Ask::Stop => {
                 self.stopping.notify_one();
                 Told::Done
@@ -693,10 +710,12 @@ impl Master {
             };
             state.regions.iter().filter(|region| is(&region.nodes)).count()
         };
+        let heard = self.nodes.borrow();
         let nodes = state.nodes.iter().map(|(node, known)| NodeStatus {
             node: *node,
             address: known.address,
             alive: known.alive,
+            answers: heard.get(node).is_some_and(|heard| heard.answers),
             draining: known.draining,
             memory: known.memory,
             primary_of: holds(*node, true),

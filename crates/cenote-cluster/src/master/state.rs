@@ -37,6 +37,9 @@ pub struct NodeState {
     pub memory: u64,
     /// Its memory's incarnation: that of another process at its address is another one.
     pub incarnation: u64,
+    /// Whether its memory outlives its process.
+    #[serde(default)]
+    pub outlives: bool,
     /// Whether the master has not given it up.
     pub alive: bool,
     /// Whether it is to be emptied.
@@ -52,6 +55,8 @@ pub struct Offer {
     pub memory: u64,
     /// Its memory's incarnation.
     pub incarnation: u64,
+    /// Whether its memory outlives its process.
+    pub outlives: bool,
 }
 
 /// A client.
@@ -269,6 +274,7 @@ impl State {
             address: offer.address,
             memory: offer.memory,
             incarnation: offer.incarnation,
+            outlives: offer.outlives,
             alive: true,
             draining: false,
         };

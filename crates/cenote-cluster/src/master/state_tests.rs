@@ -7,6 +7,7 @@ fn offer(port: u16, memory: u64) -> Offer {
         address: SocketAddr::from(([127, 0, 0, 1], port)),
         memory,
         incarnation: 1,
+        outlives: false,
     }
 }
 

@@ -3,6 +3,10 @@
 //! Silence counts only while this process runs: one that was stopped itself takes nobody for dead. A node is given up once it has been
 //! silent for a lease, so the lease that it had has run out by then ([`crate::node`]); it gets no heartbeat any more, so it never has one
 //! again.
+//!
+//! A node's silence counts only while each region that it holds has another node that answers. Without that, to give it up would lose what it
+//! holds, and gain nothing: a master that is cut off itself would lose everything. Such a node comes back, or another process is at its
+//! address, or somebody says that it does not ([`crate::says::Ask::GiveUp`]).
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -25,12 +29,63 @@ impl Heard {
         self.counted = now;
         self.silent
     }
+
+    /// Passes over the time since it was counted last.
+    fn skip(&mut self) {
+        self.counted = Instant::now();
+    }
+}
+
+impl Master {
+    /// Why a node cannot be given up by a person's word: while it has a lease, it may answer with what is old by then.
+    pub(super) fn may_give_up(&self, node: u32) -> Result<(), String> {
+        if !self.state.borrow().is_alive(node) {
+            return Err(format!("there is no memory node {node} that is not given up"));
+        }
+        match self.nodes.borrow().get(&node) {
+            Some(heard) if heard.answers => Err(format!(
+                "memory node {node} answers: drain it, or end its process first"
+            )),
+            Some(heard) if heard.at.elapsed() <= self.options.node_lease => Err(format!(
+                "memory node {node} is silent for less than its lease, {:?}: say so again",
+                self.options.node_lease
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether each region that a node holds has another one that answers.
+    fn can_spare(&self, node: u32) -> bool {
+        let heard = self.nodes.borrow();
+        let answers = |other: &u32| *other != node && heard.get(other).is_some_and(|heard| heard.answers);
+        let state = self.state.borrow();
+        let mut held = state.regions.iter().filter(|region| region.nodes.contains(&node));
+        held.all(|region| {
+            region
+                .nodes
+                .iter()
+                .any(|other| state.is_alive(*other) && answers(other))
+        })
+    }
 }
 
 /// Asks a node until it is given up.
 pub async fn node(master: Rc<Master>, node: u32) {
     let lease = master.options.node_lease.as_micros() as u64;
     let (mut number, mut answered) = (first_number(), 0);
+    let outlives = |node| {
+        master
+            .state
+            .borrow()
+            .nodes
+            .get(&node)
+            .is_some_and(|node| node.outlives)
+    };
+    // Until it has answered once.
+    let mut patience = match outlives(node) {
+        true => master.options.node_lease.max(master.options.start_grace),
+        false => master.options.node_lease,
+    };
     while master.state.borrow().is_alive(node) {
         number += 1;
         let ping = Item::Ping {
@@ -59,21 +114,25 @@ pub async fn node(master: Rc<Master>, node: u32) {
             }
             _ => false,
         };
+        let can_spare = is_answered || master.can_spare(node);
         if let Some(heard) = master.nodes.borrow_mut().get_mut(&node) {
-            match is_answered {
-                true => {
+            match (is_answered, can_spare) {
+                (true, _) => {
                     answered = number;
+                    patience = master.options.node_lease;
                     *heard = Heard::now();
                 }
-                false => drop(heard.count()),
+                (false, true) => drop(heard.count()),
+                (false, false) => heard.skip(),
             }
+            heard.answers = is_answered;
         }
         let silent = master
             .nodes
             .borrow()
             .get(&node)
             .map_or(Duration::ZERO, |heard| heard.silent);
-        if silent > master.options.node_lease {
+        if silent > patience {
             return give_up(&master, node, "is silent").await;
         }
         tokio::time::sleep(INTERVAL.saturating_sub(asked.elapsed())).await;
@@ -87,7 +146,7 @@ fn first_number() -> u64 {
 }
 
 /// Gives a node up: one change in the store, of which the next view begins.
-async fn give_up(master: &Master, node: u32, why: &str) {
+pub async fn give_up(master: &Master, node: u32, why: &str) {
     eprintln!("cenote cluster: memory node {node} {why}, and is given up");
     master.state.borrow_mut().give_up(node);
     master.save_or_end().await;

@@ -1,11 +1,13 @@
 //! A cluster of processes of this program.
 
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cenote_cluster::memory_file::MemoryFile;
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
 use cenote_cluster::{Map, Options, master, node};
@@ -32,9 +34,35 @@ impl Running {
     }
 }
 
-/// This program again, in a role.
-pub fn spawn(role: &str, set: &[(&str, String)]) -> (Running, BufReader<ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+/// Where a process runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What starts a program there, with its arguments.
+    pub enter: Vec<String>,
+    /// The address there.
+    pub address: IpAddr,
+}
+
+impl Place {
+    /// This machine, for processes that reach each other whatever happens.
+    pub fn here() -> Self {
+        Self {
+            enter: Vec::new(),
+            address: Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+
+    fn any_port(&self) -> String {
+        SocketAddr::new(self.address, 0).to_string()
+    }
+}
+
+/// This program again, in a role, at a place.
+pub fn spawn(place: &Place, role: &str, set: &[(&str, String)]) -> (Running, BufReader<ChildStdout>) {
+    let program = std::env::current_exe().unwrap().display().to_string();
+    let words: Vec<String> = place.enter.iter().cloned().chain([program]).collect();
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
         .args(["--exact", "cluster::role", "--nocapture"])
         .env("CENOTE_CLUSTER_ROLE", role)
         .envs(set.iter().cloned())
@@ -46,8 +74,8 @@ pub fn spawn(role: &str, set: &[(&str, String)]) -> (Running, BufReader<ChildStd
 }
 
 /// A process that says where it listens.
-pub fn listening(role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
-    let (child, output) = spawn(role, set);
+pub fn listening(place: &Place, role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
+    let (child, output) = spawn(place, role, set);
     let address = output
         .lines()
         .map_while(Result::ok)
@@ -58,7 +86,21 @@ pub fn listening(role: &str, set: &[(&str, String)]) -> (Running, SocketAddr) {
 
 /// A memory node.
 pub fn node() -> (Running, SocketAddr) {
-    listening("node", &[])
+    node_at(&Place::here())
+}
+
+/// A memory node at a place.
+pub fn node_at(place: &Place) -> (Running, SocketAddr) {
+    listening(place, "node", &[("CENOTE_CLUSTER_AT", place.any_port())])
+}
+
+/// A memory node whose memory is in a file.
+fn node_of_file(at: &str, file: &Path) -> (Running, SocketAddr) {
+    let set = [
+        ("CENOTE_CLUSTER_AT", at.to_owned()),
+        ("CENOTE_CLUSTER_POOL", file.display().to_string()),
+    ];
+    listening(&Place::here(), "node", &set)
 }
 
 /// What the processes of this program do that [`start`] began.
@@ -69,16 +111,28 @@ fn role() {
     };
     let set = |name: &str| std::env::var(name).unwrap();
     let listen = || {
-        let at = std::env::var("CENOTE_CLUSTER_AT").unwrap_or("127.0.0.1:0".to_owned());
-        let listener = TcpListener::bind(at).unwrap();
+        let begun = Instant::now();
+        let listener = loop {
+            match TcpListener::bind(set("CENOTE_CLUSTER_AT")) {
+                Ok(listener) => break listener,
+                // Another test's connection may have the port for a moment.
+                Err(error) if begun.elapsed() > LONG => panic!("{error}"),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
         println!("\nlistening {}", listener.local_addr().unwrap());
         listener
     };
     match role.as_str() {
         "node" => {
+            let pool = std::env::var("CENOTE_CLUSTER_POOL").ok().map(|path| {
+                let incarnation = node::Node::new_incarnation();
+                Arc::new(MemoryFile::open(Path::new(&path), MEMORY / 4, incarnation).unwrap())
+            });
             let options = node::Options {
-                memory: MEMORY,
+                memory: if pool.is_some() { MEMORY / 4 } else { MEMORY },
                 token: TOKEN.to_owned(),
+                pool,
             };
             node::run(options, listen()).unwrap();
         }
@@ -88,6 +142,7 @@ fn role() {
                 .split_whitespace()
                 .map(|at| at.parse().unwrap())
                 .collect();
+            options.node_lease = Duration::from_millis(set("CENOTE_CLUSTER_LEASE_MS").parse().unwrap());
             options.shape.replicas = set("CENOTE_CLUSTER_REPLICAS").parse().unwrap();
             options.shape.region_bytes = 4 << 20;
             options.shape.block = 64 << 10;
@@ -112,27 +167,81 @@ pub struct Cluster {
     pub at: SocketAddr,
     replicas: usize,
     folder: tempfile::TempDir,
+    /// Where the master runs.
+    capital: Place,
+    /// Where nodes run.
+    places: Vec<Place>,
+    /// The files of nodes whose memory is in files.
+    files: Vec<PathBuf>,
+    lease: Duration,
 }
 
 impl Cluster {
     pub fn new(nodes: usize, replicas: usize) -> Self {
+        Self::at(Place::here(), vec![Place::here(); nodes], replicas)
+    }
+
+    /// One whose processes run at such places.
+    pub fn at(capital: Place, places: Vec<Place>, replicas: usize) -> Self {
+        let nodes = places.iter().map(node_at).collect();
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let nodes: Vec<(Running, SocketAddr)> = (0..nodes).map(|_| node()).collect();
+        Self::of(folder, nodes, capital, places, replicas, Duration::from_secs(1))
+    }
+
+    /// One with two copies whose nodes have their memory in themselves, and a lease.
+    pub fn with_lease(nodes: usize, lease: Duration) -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let places = vec![Place::here(); nodes];
+        let begun = places.iter().map(node_at).collect();
+        Self::of(folder, begun, Place::here(), places, 2, lease)
+    }
+
+    /// One with two copies whose nodes have their memory in files, and a lease.
+    pub fn with_files(nodes: usize, lease: Duration) -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let file = |number| folder.path().join(format!("memory {number}"));
+        let files: Vec<PathBuf> = (0..nodes).map(file).collect();
+        let begun = files.iter().map(|file| node_of_file("127.0.0.1:0", file));
+        let (begun, places) = (begun.collect(), vec![Place::here(); nodes]);
+        let cluster = Self::of(folder, begun, Place::here(), places, 2, lease);
+        Self { files, ..cluster }
+    }
+
+    fn of(
+        folder: tempfile::TempDir,
+        nodes: Vec<(Running, SocketAddr)>,
+        capital: Place,
+        places: Vec<Place>,
+        replicas: usize,
+        lease: Duration,
+    ) -> Self {
         let addresses: Vec<SocketAddr> = nodes.iter().map(|(_, at)| *at).collect();
-        let (master, at) = Self::master(folder.path(), &addresses, replicas, "127.0.0.1:0");
+        let any = capital.any_port();
+        let (master, at) = Self::master(&capital, folder.path(), &addresses, replicas, lease, &any);
         let cluster = Self {
             nodes,
             master,
             at,
             replicas,
             folder,
+            capital,
+            places,
+            files: Vec::new(),
+            lease,
         };
         // It is made once it answers.
         cluster.status();
         cluster
     }
 
-    fn master(folder: &Path, nodes: &[SocketAddr], replicas: usize, at: &str) -> (Running, SocketAddr) {
+    fn master(
+        capital: &Place,
+        folder: &Path,
+        nodes: &[SocketAddr],
+        replicas: usize,
+        lease: Duration,
+        at: &str,
+    ) -> (Running, SocketAddr) {
         let store: PathBuf = folder.join("store");
         let nodes: Vec<String> = nodes.iter().map(SocketAddr::to_string).collect();
         let set = [
@@ -140,15 +249,24 @@ impl Cluster {
             ("CENOTE_CLUSTER_NODES", nodes.join(" ")),
             ("CENOTE_CLUSTER_REPLICAS", replicas.to_string()),
             ("CENOTE_CLUSTER_AT", at.to_owned()),
+            ("CENOTE_CLUSTER_LEASE_MS", lease.as_millis().to_string()),
         ];
-        listening("master", &set)
+        listening(capital, "master", &set)
     }
 
     /// Kills the master, and starts another one.
     pub fn restart_master(&mut self) {
         self.master.signal(libc::SIGKILL);
         self.master.0.wait().unwrap();
-        let (master, _) = Self::master(self.folder.path(), &[], self.replicas, &self.at.to_string());
+        let at = self.at.to_string();
+        let (master, _) = Self::master(
+            &self.capital,
+            self.folder.path(),
+            &[],
+            self.replicas,
+            self.lease,
+            &at,
+        );
         self.master = master;
     }
 
@@ -180,9 +298,46 @@ impl Cluster {
 
     /// Another node in the place of one.
     pub fn replace_node(&mut self, place: usize) {
-        self.nodes[place] = node();
+        self.kill_node(place);
+        self.nodes[place] = match self.files.get(place) {
+            Some(file) => {
+                std::fs::remove_file(file).unwrap();
+                node_of_file("127.0.0.1:0", file)
+            }
+            None => node_at(&self.places[place]),
+        };
         let address = self.nodes[place].1;
         assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
+    }
+
+    /// Kills a node, and returns when it is dead.
+    pub fn kill_node(&mut self, place: usize) {
+        let process = &mut self.nodes[place].0.0;
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Starts a node that was killed again, at its address and with its file.
+    pub fn restart_node(&mut self, place: usize) {
+        let at = self.nodes[place].1.to_string();
+        self.nodes[place] = node_of_file(&at, &self.files[place]);
+    }
+
+    /// Whether the master has not given a node up.
+    pub fn is_alive(&self, place: usize) -> bool {
+        let (at, status) = (self.nodes[place].1, self.status());
+        status.nodes.iter().any(|node| node.address == at && node.alive)
+    }
+
+    /// Nodes that were given up are replaced.
+    pub fn repair(&mut self) {
+        self.wait(|status| status.closed == 0);
+        for place in 0..self.nodes.len() {
+            if !self.is_alive(place) {
+                self.replace_node(place);
+            }
+        }
+        self.wait(Self::is_whole);
     }
 
     pub fn status(&self) -> Status {

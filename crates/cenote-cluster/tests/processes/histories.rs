@@ -14,21 +14,22 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::clients::calls;
-use super::cluster::{Cluster, Running, spawn};
+use super::cluster::{Cluster, Place, Running, spawn};
 
 /// A client, and what reads its calls.
 pub struct Client {
-    process: Running,
+    pub process: Running,
     calls: JoinHandle<Vec<Event<Op, Ret>>>,
 }
 
 impl Client {
-    pub fn start(masters: &dyn Display, seed: u64) -> Self {
+    /// Starts one at a place.
+    pub fn start(place: &Place, masters: &dyn Display, seed: u64) -> Self {
         let set = [
             ("CENOTE_CLUSTER_MASTER", masters.to_string()),
             ("CENOTE_CLUSTER_SEED", seed.to_string()),
         ];
-        let (process, output) = spawn("client", &set);
+        let (process, output) = spawn(place, "client", &set);
         Self {
             process,
             calls: std::thread::spawn(move || calls(output)),
@@ -42,6 +43,7 @@ impl Client {
     }
 }
 
+/// What a variable says, or a default.
 pub fn set<T: std::str::FromStr>(name: &str, default: T) -> T {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number")),
@@ -50,7 +52,7 @@ pub fn set<T: std::str::FromStr>(name: &str, default: T) -> T {
 }
 
 /// Stops a process for a while.
-fn stop(process: &Running, random: &mut SmallRng, longest: u64) {
+pub fn stop(process: &Running, random: &mut SmallRng, longest: u64) {
     let stopped = Duration::from_millis(random.random_range(20..longest));
     process.signal(libc::SIGSTOP);
     std::thread::sleep(stopped);
@@ -79,7 +81,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
         }
         4 => {
             let seed = random.random();
-            let new = Client::start(&cluster.at, seed);
+            let new = Client::start(&Place::here(), &cluster.at, seed);
             return std::mem::replace(&mut clients[client], new).end();
         }
         5 => stop(&clients[client].process, random, 4500),
@@ -117,7 +119,7 @@ fn histories_are_linearizable_whoever_is_killed_or_stopped() {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut cluster = Cluster::new(3, 2);
     let mut clients: Vec<Client> = (0..4)
-        .map(|_| Client::start(&cluster.at, random.random()))
+        .map(|_| Client::start(&Place::here(), &cluster.at, random.random()))
         .collect();
     let mut events = Vec::new();
     let begun = Instant::now();
@@ -127,6 +129,11 @@ fn histories_are_linearizable_whoever_is_killed_or_stopped() {
     }
     std::thread::sleep(Duration::from_millis(500));
     events.extend(clients.into_iter().flat_map(Client::end));
+    judge(&cluster, events);
+}
+
+/// Checks what clients saw that are dead by now.
+pub fn judge(cluster: &Cluster, events: Vec<Event<Op, Ret>>) {
     // The dead clients' sessions end, and what they had begun is decided.
     let status = cluster.wait(|status| status.sessions.is_empty());
     let map = cluster.map();

@@ -4,5 +4,8 @@ mod clients;
 mod cluster;
 #[cfg(feature = "etcd")]
 mod elected;
+mod files;
 mod histories;
+mod machines;
+mod partitions;
 mod promises;

@@ -1,12 +1,17 @@
 //! What a cluster promises, beside processes that are killed, stopped and replaced.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use cenote_cluster::says::{Ask, Told};
-use cenote_cluster::{Error, Map, Options};
+use cenote::memory::LocalWord;
+use cenote_cluster::says::{Ask, Status, Told};
+use cenote_cluster::{Error, Map, Options, Store, StoreOptions};
 use cenote_replica::client::Error as MapError;
 
-use super::cluster::{Cluster, TOKEN, node};
+use super::cluster::{Cluster, LONG, TOKEN, node};
 
 fn key(n: u64) -> [u8; 8] {
     n.to_le_bytes()
@@ -236,6 +241,20 @@ fn a_lost_region_is_told_of_and_does_not_stop_the_others() {
     let first = cluster.status().nodes[0].node;
     // Region 0 has the directory and all cells; the other node has none of them.
     cluster.nodes[usize::from(first == 1)].0.signal(libc::SIGKILL);
+    // What nobody else has is not given up for silence alone.
+    let silent = cluster.wait(|status| status.nodes.iter().any(|node| !node.answers));
+    let node = silent.nodes.iter().find(|node| !node.answers).unwrap().node;
+    assert!(silent.nodes.iter().all(|node| node.alive) && silent.lost == 0);
+    assert!(matches!(
+        cluster.ask(&Ask::GiveUp { node: 3 - node }),
+        Told::Refused(_)
+    ));
+    // Not before its lease is over.
+    let begun = Instant::now();
+    while let told @ Told::Refused(_) = cluster.ask(&Ask::GiveUp { node }) {
+        assert!(begun.elapsed() < LONG, "{told:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     cluster.wait(|status| status.lost > 0 && status.closed == 0);
     let (mut found, mut lost) = (0, 0);
     for n in 0..40 {
@@ -248,4 +267,126 @@ fn a_lost_region_is_told_of_and_does_not_stop_the_others() {
     assert!(found > 0 && lost > 0, "{found} and {lost}");
     let mut other = cluster.map();
     assert!(!matches!(other.remove(b"nothing"), Ok(true)));
+}
+
+/// What any map does, wherever it is.
+fn behaves_as_a_map(store: &Store) {
+    let mut map = store.map("default").unwrap();
+    assert_eq!(map.get(b"key").unwrap(), None);
+    assert!(!map.update(b"key", b"1").unwrap() && !map.remove(b"key").unwrap());
+    map.put(b"key", b"2").unwrap();
+    assert!(!map.insert(b"key", b"3").unwrap() && map.update(b"key", b"4").unwrap());
+    assert_eq!(map.get(b"key").unwrap().as_deref(), Some(&b"4"[..]));
+    assert!(map.remove(b"key").unwrap() && map.insert(b"key", b"5").unwrap());
+    let keys: Vec<[u8; 8]> = (0..100).map(key).collect();
+    let mut pairs: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &key[..])).collect();
+    // Of a key that is there twice, the later value counts.
+    for n in 0..100 {
+        pairs.insert(n * 2, (&keys[n], b"earlier"));
+    }
+    map.put_many(&pairs).unwrap();
+    let asked: Vec<&[u8]> = keys.iter().map(|key| &key[..]).chain([&b"none"[..]]).collect();
+    let found = map.get_many(&asked).unwrap();
+    assert_eq!(found.len(), 101);
+    assert_eq!(found[100], None);
+    for (key, found) in keys.iter().zip(&found) {
+        assert_eq!(found.as_deref(), Some(&key[..]));
+    }
+    // Another handle sees the same.
+    let mut other = store.map("default").unwrap();
+    assert_eq!(other.get(&keys[99]).unwrap().unwrap(), keys[99]);
+}
+
+#[test]
+fn pools_and_clusters_have_one_interface() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let path = path.to_str().unwrap();
+    drop(cenote::Pool::<cenote::Coherent>::open_or_create(path, &cenote::Options::default()).unwrap());
+    behaves_as_a_map(&Store::open(path).unwrap());
+    let cluster = Cluster::new(3, 2);
+    let token = folder.path().join("token");
+    std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
+    let options = StoreOptions {
+        token_file: Some(token.clone()),
+        ..StoreOptions::default()
+    };
+    let store = Store::open_with(&format!("cluster://{}", cluster.at), &options).unwrap();
+    behaves_as_a_map(&store);
+    assert!(matches!(store.map("another"), Err(Error::Name(_))));
+    assert!(matches!(
+        Store::open_with("cluster://nowhere", &options),
+        Err(Error::Name(_))
+    ));
+    std::fs::write(&token, "").unwrap();
+    let none = Store::open_with(&format!("cluster://{}", cluster.at), &options);
+    assert!(matches!(none, Err(Error::Token { .. })));
+    assert!(matches!(
+        Store::open("/dev/shm/no such pool"),
+        Err(Error::Pool(_))
+    ));
+}
+
+/// The first node of region 0, where the index begins.
+fn first_of_all(cluster: &Cluster) -> u32 {
+    let ask = Ask::Join {
+        name: "a look".to_owned(),
+    };
+    match cluster.ask(&ask) {
+        Told::Joined { session, view, .. } => {
+            let session = session.number;
+            assert_eq!(cluster.ask(&Ask::Leave { session }), Told::Done);
+            view.regions[0].nodes[0]
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn reads_go_on_while_a_node_is_dead_and_nobody_has_said_so() {
+    let mut cluster = Cluster::with_lease(3, Duration::from_secs(4));
+    let first = first_of_all(&cluster);
+    let nodes = cluster.status().nodes;
+    let victim = nodes.iter().find(|node| node.node != first).unwrap();
+    let place = cluster.nodes.iter().position(|(_, at)| *at == victim.address);
+    let (counted, may_end) = (mpsc::channel(), Arc::new(LocalWord::default()));
+    // Each has a block of its own, and those are in different regions.
+    let readers: Vec<JoinHandle<()>> = (0..12)
+        .map(|n| {
+            let (options, read, may_end) = (cluster.options(), counted.0.clone(), may_end.clone());
+            std::thread::spawn(move || {
+                let mut map = Map::open(&options).unwrap();
+                map.put(&key(n), &key(n)).unwrap();
+                while may_end.load() == 0 {
+                    assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n));
+                    read.send(n).unwrap();
+                }
+            })
+        })
+        .collect();
+    let mut missing: BTreeSet<u64> = (0..12).collect();
+    while !missing.is_empty() {
+        missing.remove(&counted.1.recv_timeout(LONG).unwrap());
+    }
+    cluster.kill_node(place.unwrap());
+    while counted.1.try_recv().is_ok() {}
+    let is_given_up = |status: &Status| {
+        !status
+            .nodes
+            .iter()
+            .any(|node| node.node == victim.node && node.alive)
+    };
+    cluster.wait(is_given_up);
+    // What was read until then.
+    let meanwhile: Vec<u64> = counted.1.try_iter().collect();
+    println!("{} reads while the dead node was not given up", meanwhile.len());
+    // More than were on their way.
+    assert!(meanwhile.len() > 50, "{}", meanwhile.len());
+    // Then all go on.
+    missing.extend(0..12);
+    while !missing.is_empty() {
+        missing.remove(&counted.1.recv_timeout(LONG).unwrap());
+    }
+    may_end.store(1);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
 }

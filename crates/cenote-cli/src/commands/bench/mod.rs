@@ -1,5 +1,6 @@
 //! `cenote bench`: runs the YCSB workloads by threads and processes, on a temporary pool or on a given one.
 
+mod cluster;
 pub mod plan;
 mod report;
 mod share;
@@ -18,6 +19,7 @@ use crate::map::MapKind;
 use crate::memory::MemoryArgs;
 use crate::output::Output;
 use crate::place::Place;
+use crate::pool::{PoolArg, TokenArg};
 use crate::role::Role;
 use crate::threads::not_started;
 
@@ -67,6 +69,8 @@ pub struct Args {
     /// Everything random is drawn from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    token: TokenArg,
 }
 
 /// What is run after the load; a type of its own, because clap takes a `Vec` for a repeated option.
@@ -123,6 +127,10 @@ fn place(args: &Args) -> Result<Place, Failure> {
 
 /// Measures.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    let named = args.pool.clone().map(|pool| PoolArg { pool });
+    if let Some(cluster) = named.and_then(|pool| pool.cluster(&args.token)) {
+        return cluster::run(&cluster, args, out);
+    }
     let place = place(&args)?;
     let kind = kind_of(place.path())?.name();
     let mut plan = Plan {

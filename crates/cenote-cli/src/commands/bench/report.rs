@@ -23,7 +23,9 @@ pub struct Report {
     batch: usize,
     kind: &'static str,
     map: MapKind,
-    guidelines: super::plan::Form,
+    /// None of a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guidelines: Option<super::plan::Form>,
     records: u64,
     value_size: super::plan::ValueSize,
     seed: u64,
@@ -100,7 +102,7 @@ pub fn report(
         batch: plan.batch,
         kind,
         map: plan.map,
-        guidelines: plan.form,
+        guidelines: (kind != "cluster").then_some(plan.form),
         records: plan.records,
         value_size: plan.value_size,
         seed: plan.seed,
@@ -115,15 +117,25 @@ pub fn report(
 }
 
 impl Report {
+    fn where_it_is(&self) -> String {
+        match self.guidelines {
+            Some(form) => format!(
+                "{} map, {} memory, guidelines {}",
+                self.map.name(),
+                self.kind,
+                form.name()
+            ),
+            None => self.kind.to_owned(),
+        }
+    }
+
     /// Above the first report.
     pub fn head(&self) -> String {
         format!(
-            "{} map, {} memory, guidelines {}, {} records, keys of 8 bytes, values of {} bytes\n\
+            "{}, {} records, keys of 8 bytes, values of {} bytes\n\
              {} process{} of {} thread{}; one operation in {SAMPLE} is timed, in nanoseconds\n\n\
              {:<9} {:>12} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
-            self.map.name(),
-            self.kind,
-            self.guidelines.name(),
+            self.where_it_is(),
             count(self.records),
             self.value_size,
             self.processes,

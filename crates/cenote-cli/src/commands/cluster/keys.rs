@@ -43,19 +43,25 @@ pub fn put(args: &PutArgs) -> Result<ExitCode, Failure> {
 /// Prints a value; exit code 1 if there is none.
 pub fn get(args: &KeyArgs, out: &Output) -> Result<ExitCode, Failure> {
     let key = args.hex.decode("key", &args.key)?;
-    let Some(value) = args.cluster.open()?.get(&key)? else {
-        return Err(Failure::failed(format!(
-            "there is no key {}",
-            args.hex.show(&key)
-        )));
+    print(&args.cluster, &key, args.hex, out)
+}
+
+/// Prints the value of a key; exit code 1 if there is none.
+pub fn print(cluster: &ClusterArg, key: &[u8], hex: HexArg, out: &Output) -> Result<ExitCode, Failure> {
+    let Some(value) = cluster.open()?.get(key)? else {
+        return Err(Failure::failed(format!("there is no key {}", hex.show(key))));
     };
     if out.json {
-        out.json_line(&pair_to_json(&key, &value))?;
-    } else if args.hex.hex {
+        out.json_line(&pair_to_json(key, &value))?;
+    } else if hex.hex {
         out.line(to_hex(&value))?;
     } else {
         let mut stdout = out.writer();
-        let end: &[u8] = if out.is_terminal() { b"\n" } else { b"" };
+        let end: &[u8] = if out.is_terminal() && !value.ends_with(b"\n") {
+            b"\n"
+        } else {
+            b""
+        };
         let written = stdout.write_all(&value).and_then(|()| stdout.write_all(end));
         written.and_then(|()| stdout.flush()).map_err(Failure::stdout)?;
     }

@@ -49,6 +49,9 @@ pub struct MasterArgs {
     /// Give up a memory node that is silent for so long: 50ms to 60s
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     node_lease: Duration,
+    /// When the master begins, wait so long for memory nodes with --pool: 0s to 60m
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+    start_grace: Duration,
     /// Give up a client that is silent for so long: 100ms to 60m
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "3s")]
     client_lease: Duration,
@@ -77,6 +80,7 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
         "--client-lease",
         "100ms to 60m",
     )?;
+    range(args.start_grace <= seconds(3600), "--start-grace", "0s to 60m")?;
     range(
         (seconds(2)..=seconds(60)).contains(&args.etcd_lease) && args.etcd_lease.subsec_nanos() == 0,
         "--etcd-lease",
@@ -91,6 +95,7 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
     options.nodes = args.nodes;
     (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);
     (options.etcd_lease, options.advertise) = (args.etcd_lease, args.advertise);
+    options.start_grace = args.start_grace;
     options.shape.replicas = args.replicas.into();
     let word = |option: &str, size: u64| {
         u32::try_from(size).map_err(|_| Failure::misuse(format!("{option} is out of range: below 4GiB")))

@@ -11,10 +11,10 @@
 //! | `bench` | what operations cost |
 
 mod bench;
-mod keys;
+pub mod keys;
 mod master;
-mod place;
-mod start;
+pub mod place;
+pub mod start;
 mod status;
 pub mod token;
 
@@ -55,6 +55,8 @@ enum Command {
     AddNode(start::AddArgs),
     /// Move all that a memory node holds to others; it may be ended once status shows it no more
     Drain(start::NodeArgs),
+    /// Go on without a memory node that does not come back; what no other node has is lost
+    GiveUp(start::NodeArgs),
     /// Kill a memory node, to try what happens
     KillNode(start::NodeArgs),
     /// End a cluster of this machine: all that is in it is lost
@@ -81,6 +83,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         Command::Bench(args) => bench::run(&args, out),
         Command::AddNode(args) => start::add(&args, out),
         Command::Drain(args) => start::drain(&args, out),
+        Command::GiveUp(args) => start::give_up(&args, out),
         Command::KillNode(args) => start::kill(&args),
         Command::Stop(args) => start::stop(&args),
         Command::Master(args) => master::run(args, out),

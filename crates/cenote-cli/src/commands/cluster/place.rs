@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use cenote_cluster::masters::{Masters, SCHEME};
 use cenote_cluster::says::{Ask, Status, Told};
+use cenote_cluster::session::Line;
+use cenote_cluster::store::{SCHEME, TOKEN_VARIABLE};
 use cenote_cluster::{Map, Options};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +19,7 @@ use crate::failure::Failure;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The cluster that is meant.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct ClusterArg {
     /// The folder of a cluster that `cenote cluster start` has made, or cluster://HOST:PORT,HOST:PORT of its masters
     #[arg(value_name = "CLUSTER")]
@@ -125,6 +127,11 @@ impl Folder {
 }
 
 impl ClusterArg {
+    /// That of a name.
+    pub fn new(cluster: String, token_file: Option<PathBuf>) -> Self {
+        Self { cluster, token_file }
+    }
+
     /// That of a folder.
     pub fn of_folder(folder: &Path) -> Self {
         Self {
@@ -146,7 +153,7 @@ impl ClusterArg {
 
     fn resolve(&self) -> Result<(Masters, String), Failure> {
         let given = || {
-            let set = std::env::var_os("CENOTE_TOKEN_FILE").map(PathBuf::from);
+            let set = std::env::var_os(TOKEN_VARIABLE).map(PathBuf::from);
             self.token_file.clone().or(set)
         };
         if self.cluster.starts_with(SCHEME) {

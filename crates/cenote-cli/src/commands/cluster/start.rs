@@ -36,7 +36,14 @@ pub struct StartArgs {
 }
 
 /// Processes that are ended unless all goes well.
-struct Begun(Vec<Child>);
+pub struct Begun(Vec<Child>);
+
+impl Begun {
+    /// They go on without this process.
+    pub fn go_on(mut self) {
+        self.0.clear();
+    }
+}
 
 impl Drop for Begun {
     fn drop(&mut self) {
@@ -113,6 +120,17 @@ pub fn run(args: &StartArgs, out: &Output) -> Result<ExitCode, Failure> {
     status::run(&ClusterArg::of_folder(folder), out)
 }
 
+/// Starts a cluster whose folder must not exist, of nodes with 256 MiB.
+pub fn begin_in(folder: &Path, nodes: u8, replicas: u8) -> Result<(), Failure> {
+    fs::create_dir(folder).map_err(Failure::io(folder.display()))?;
+    begin(&StartArgs {
+        folder: folder.to_owned(),
+        nodes,
+        replicas,
+        memory: 256 << 20,
+    })
+}
+
 fn begin(args: &StartArgs) -> Result<(), Failure> {
     let folder = &args.folder;
     make_token(&token_file(folder))?;
@@ -158,8 +176,7 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    // They go on without this process.
-    begun.0.clear();
+    begun.go_on();
     Ok(())
 }
 
@@ -172,29 +189,31 @@ pub struct AddArgs {
     address: Option<SocketAddr>,
 }
 
+/// Starts another node for a folder, and returns where it listens; it ends again unless it [goes on](Begun::go_on).
+pub fn another(folder: &Path) -> Result<(SocketAddr, Begun), Failure> {
+    let mut begun = Begun(Vec::new());
+    let _lock = Folder::lock(folder)?;
+    let mut described = Folder::read(folder)?;
+    let number = described.nodes.len() + 1;
+    let node = node(&mut begun, folder, number, described.memory)?;
+    let address = node.address;
+    described.nodes.push(node);
+    described.write(folder)?;
+    Ok((address, begun))
+}
+
 /// Adds a node.
 pub fn add(args: &AddArgs, out: &Output) -> Result<ExitCode, Failure> {
-    let mut begun = Begun(Vec::new());
-    let address = match args.address {
-        Some(address) => address,
-        None => {
-            let folder = args.cluster.folder()?;
-            let _lock = Folder::lock(folder)?;
-            let mut described = Folder::read(folder)?;
-            let number = described.nodes.len() + 1;
-            let node = node(&mut begun, folder, number, described.memory)?;
-            let address = node.address;
-            described.nodes.push(node);
-            described.write(folder)?;
-            address
-        }
+    let (address, begun) = match args.address {
+        Some(address) => (address, Begun(Vec::new())),
+        None => another(args.cluster.folder()?)?,
     };
     args.cluster.ask(&Ask::AddNode { address })?;
-    begun.0.clear();
+    begun.go_on();
     status::run(&args.cluster, out)
 }
 
-/// Arguments of `drain` and `kill-node`.
+/// Arguments of `drain`, `give-up` and `kill-node`.
 #[derive(clap::Args)]
 pub struct NodeArgs {
     #[command(flatten)]
@@ -206,6 +225,12 @@ pub struct NodeArgs {
 /// Moves all that a node holds to others; `status` shows it until it is empty.
 pub fn drain(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
     args.cluster.ask(&Ask::Drain { node: args.node })?;
+    status::run(&args.cluster, out)
+}
+
+/// Has the master go on without a node.
+pub fn give_up(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
+    args.cluster.ask(&Ask::GiveUp { node: args.node })?;
     status::run(&args.cluster, out)
 }
 

@@ -48,10 +48,11 @@ fn text(status: &Status) -> String {
         ),
     );
     for node in &status.nodes {
-        let is = match (node.alive, node.draining) {
-            (false, _) => "given up",
-            (true, true) => "being emptied",
-            (true, false) => "alive",
+        let is = match (node.alive, node.answers, node.draining) {
+            (false, ..) => "given up",
+            (true, false, _) => "silent",
+            (true, true, true) => "being emptied",
+            (true, true, false) => "alive",
         };
         line(
             "node",

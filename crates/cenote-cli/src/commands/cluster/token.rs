@@ -13,16 +13,7 @@ const DRAWN: usize = 32;
 
 /// Reads a token: the file's first line.
 pub fn read_token(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path).map_err(Failure::io(path.display()))?;
-    let token = text.lines().next().unwrap_or_default().trim();
-    match token.len() {
-        1..=cenote_cluster::wire::TOKEN_MAX => Ok(token.to_owned()),
-        _ => Err(Failure::failed(format!(
-            "{}: a token has 1 to {} bytes, on the first line",
-            path.display(),
-            cenote_cluster::wire::TOKEN_MAX
-        ))),
-    }
+    Ok(cenote_cluster::store::read_token(path)?)
 }
 
 /// Makes a token that nobody can guess, in a file that only this user can read.

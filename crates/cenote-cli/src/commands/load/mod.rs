@@ -3,6 +3,7 @@
 //! This process reads the file; [workers](deal) write to the pool. If a worker is killed, another takes its place;
 //! if this process is killed, what was done by then is in the pool, and loading again does the rest.
 
+mod cluster;
 mod deal;
 mod frame;
 
@@ -23,7 +24,7 @@ use crate::failure::Failure;
 use crate::input::{self, Position};
 use crate::map::AnyMap;
 use crate::output::{Output, count};
-use crate::pool::{MapArg, PoolArg, on_pool, with_given};
+use crate::pool::{MapArg, PoolArg, TokenArg, on_pool, with_given};
 use crate::records::{self, Columns, Format, Next, Pair};
 
 /// Arguments.
@@ -58,14 +59,17 @@ pub struct Args {
     /// Go on after records that cannot be read, and count them
     #[arg(long)]
     skip_bad: bool,
+    #[command(flatten)]
+    token: TokenArg,
 }
 
 #[derive(Serialize)]
 struct Loaded {
     records: u64,
     bad_records: u64,
-    /// In the map, when it was done.
-    keys: u64,
+    /// In the map, when it was done; a cluster does not count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<u64>,
     processes: usize,
     /// Workers that died and were replaced.
     replaced_workers: u64,
@@ -80,6 +84,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let (input, position) = input::open(file)?;
     // What is wrong with the input should not leave an empty pool behind.
     let mut source = records::read(format, &args.columns, args.raw, input)?;
+    if let Some(cluster) = args.pool.cluster(&args.token) {
+        return cluster::load(&cluster, &args, &mut *source, &position, out);
+    }
     let path = args.pool.path();
     if args.create && !path.exists() {
         Pool::<cenote::Coherent>::open_or_create(
@@ -111,7 +118,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let mut bad_records = 0;
     let read = deal_all(
         &mut *source,
-        &mut dealer,
+        &mut |key, value| dealer.deal(key, value),
         &args,
         out,
         (&position, &progress),
@@ -137,7 +144,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let loaded = Loaded {
         records: done.records,
         bad_records,
-        keys,
+        keys: Some(keys),
         processes,
         replaced_workers: done.replaced,
         seconds,
@@ -149,13 +156,15 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 
 fn text(loaded: &Loaded) -> String {
     let mut text = format!(
-        "loaded {} records in {:.2} s ({} a second, {} processes); the map has {} keys",
+        "loaded {} records in {:.2} s ({} a second, {} processes)",
         count(loaded.records),
         loaded.seconds,
         count(loaded.records_per_second as u64),
         loaded.processes,
-        count(loaded.keys)
     );
+    if let Some(keys) = loaded.keys {
+        text += &format!("; the map has {} keys", count(keys));
+    }
     if loaded.bad_records > 0 {
         text += &format!("\nskipped {} bad records", count(loaded.bad_records));
     }
@@ -174,7 +183,7 @@ fn default_processes() -> usize {
 
 fn deal_all(
     source: &mut dyn records::Source,
-    dealer: &mut Dealer,
+    deal: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     args: &Args,
     out: &Output,
     (position, progress): (&Position, &ProgressBar),
@@ -193,7 +202,7 @@ fn deal_all(
                     pair.key.len()
                 )
             }
-            Next::Pair if dealer.deal(&pair.key, &pair.value) => continue,
+            Next::Pair if deal(&pair.key, &pair.value) => continue,
             Next::Pair => return Ok(()),
             Next::Bad { line, why } => format!("line {line}: {why}"),
         };

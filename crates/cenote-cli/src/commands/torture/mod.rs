@@ -7,11 +7,14 @@
 //! | `worker`, `owned`, `shared` | a worker process and its operations |
 //! | `content` | keys, and what their values are like |
 //! | `latency` | how long operations took, which outlives a worker as its journal does |
+//! | `cluster`, `client` | a cluster whose clients and memory nodes are killed |
 //! | `damage` | a process that changes bytes of a pool while others use it |
 //! | `state`, `verdict` | journals beside the pool: what must be there, is there, and nothing else |
 //!
 //! What it shares with `soak` is in `trial/`.
 
+pub mod client;
+mod cluster;
 mod content;
 pub mod damage;
 mod latency;
@@ -77,6 +80,16 @@ pub struct Args {
     /// signal or hangs
     #[arg(long, conflicts_with_all = ["kills_per_second", "pool", "size", "map", "keep", "plant"])]
     damage: bool,
+    /// Torture a cluster that is started for it: kill and stop its clients (--workers) and memory nodes, and check that what clients saw is
+    /// linearizable
+    #[arg(long, conflicts_with_all = ["damage", "pool", "size", "map", "keep", "plant"])]
+    cluster: bool,
+    /// Memory nodes of the cluster
+    #[arg(long, value_name = "N", requires = "cluster", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=64))]
+    nodes: u8,
+    /// Copies that the cluster keeps of everything
+    #[arg(long, value_name = "R", requires = "cluster", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=8))]
+    replicas: u8,
     /// Keep the pool and the journals
     #[arg(long)]
     keep: bool,
@@ -154,6 +167,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     if args.damage {
         return run_damage(&args, seed, folder.path(), out);
     }
+    if args.cluster {
+        return run_cluster(&args, seed, folder.path(), out);
+    }
     let plan = Plan {
         pool: args.pool.clone().unwrap_or_else(|| folder.path().join("pool")),
         folder: folder.path().to_owned(),
@@ -205,6 +221,28 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Runs it on a cluster.
+fn run_cluster(args: &Args, seed: u64, folder: &Path, out: &Output) -> Result<ExitCode, Failure> {
+    if args.memory.kind() != cenote::Kind::Coherent {
+        return Err(Failure::misuse(
+            "a cluster's memory is that of its nodes: leave out --noncoherent and --delegated",
+        ));
+    }
+    if args.nodes < args.replicas {
+        return Err(Failure::misuse("--nodes must be --replicas or more"));
+    }
+    let settings = cluster::Settings {
+        seed,
+        clients: args.workers,
+        nodes: args.nodes,
+        replicas: args.replicas,
+        time: Duration::from_secs(args.seconds),
+        per_second: args.kills_per_second,
+        folder: folder.to_owned(),
+    };
+    cluster::run(&settings, out)
 }
 
 /// Runs it with damage instead of kills.
