@@ -1,6 +1,5 @@
 //! The map for users: one call at a time, from one thread.
 
-
 use std::collections::HashSet;
 use std::time::Duration;
 

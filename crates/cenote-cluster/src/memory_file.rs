@@ -3,6 +3,7 @@
 //! | bytes | |
 //! |---|---|
 //! | 0 | magic (8), bytes for regions (8), incarnation (8), 1 if it ended in order (8), boot of the machine (36) |
+//! | 72 | the latest term of a master that the node has obeyed (8) |
 //! | 4096 | for each number of a region: its bytes (8), where they begin (8), its key (8); no bytes: not held |
 //! | then, from the next 64 KiB on | the regions |
 //!
@@ -30,7 +31,8 @@ use cenote_replica::verbs::REGIONS_MAX;
 use rustix::fs::{FallocateFlags, fallocate};
 
 const MAGIC: &[u8; 8] = b"CNTNMEM\x01";
-const HEADER: usize = 68;
+const HEADER: usize = 80;
+const TERM: u64 = 72;
 const IN_ORDER: u64 = 24;
 const TABLE: u64 = 4096;
 const ENTRY: u64 = 24;
@@ -88,6 +90,8 @@ pub struct MemoryFile {
     path: PathBuf,
     memory: u64,
     incarnation: u64,
+    /// As it was when the file was opened.
+    term: u64,
     /// Whoever changes the file has it; [`MemoryFile::end`] keeps it.
     entries: Mutex<BTreeMap<u16, Entry>>,
 }
@@ -135,6 +139,7 @@ impl MemoryFile {
             path: path.to_owned(),
             memory,
             incarnation,
+            term: 0,
             entries: Mutex::default(),
         };
         if found == 0 || found == len && head == [0; HEADER] {
@@ -150,11 +155,12 @@ impl MemoryFile {
                     wanted: memory,
                 });
             }
-            let is_same_boot = boot != [0; 36] && head[32..] == boot;
+            let is_same_boot = boot != [0; 36] && head[32..68] == boot;
             if !is_same_boot && word(24) != 1 {
                 return Err(Unfit::Torn(path.to_owned()));
             }
             opened.incarnation = word(16);
+            opened.term = word(TERM as usize);
             opened.entries = Mutex::new(opened.read_entries()?);
         }
         let words = [memory, opened.incarnation, 0].map(u64::to_le_bytes);
@@ -194,6 +200,16 @@ impl MemoryFile {
     /// The number of its memory, which it has for ever.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
+    }
+
+    /// The latest term of a master that a node of this memory has obeyed, as it was when the file was opened.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Keeps the term of a master that is going to be obeyed.
+    pub fn set_term(&self, term: u64) -> io::Result<()> {
+        self.file.write_all_at(&term.to_le_bytes(), TERM)
     }
 
     /// The regions that it holds, with their bytes and keys.

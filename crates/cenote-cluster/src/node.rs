@@ -10,7 +10,7 @@
 //!
 //! **Terms.** A master that was stopped may go on after another one has been elected, and what it had sent may arrive late. Each batch of a master names its
 //! term. A node that holds regions obeys the latest term that it has heard of, and refuses what masters of earlier ones ask for. One that holds nothing
-//! has nothing to lose, and obeys whoever asks.
+//! has nothing to lose, and obeys whoever asks. The term is in the file of a node's memory, if it has one.
 //!
 //! **Restart.** A node whose memory is in a [file](crate::memory_file) comes back with its regions, their keys and its incarnation, and without
 //! a lease: it executes nothing before two heartbeats of a master that has not given it up.
@@ -102,10 +102,10 @@ impl Node {
 
     /// A node that holds nothing, or what the file of its memory has.
     pub fn new(options: Options) -> Self {
-        let mut incarnation = Self::new_incarnation();
+        let (mut incarnation, mut term) = (Self::new_incarnation(), 0);
         let mut regions = BTreeMap::new();
         if let Some(file) = &options.pool {
-            incarnation = file.incarnation();
+            (incarnation, term) = (file.incarnation(), file.term());
             regions.extend(file.regions().into_iter().map(|(number, entry)| {
                 let held = Held {
                     key: Key(entry.key),
@@ -120,7 +120,7 @@ impl Node {
             regions: RefCell::new(regions),
             answered: RefCell::default(),
             lease: Cell::new(None),
-            term: Cell::new(0),
+            term: Cell::new(term),
             executed: Cell::new(0),
         }
     }
@@ -146,10 +146,18 @@ impl Node {
     /// Whether a master of this term is obeyed.
     fn obeys(&self, term: u64) -> bool {
         let obeys = term >= self.term.get() || self.regions.borrow().is_empty();
-        if obeys {
+        if !obeys || term == self.term.get() {
+            return obeys;
+        }
+        // Before anything is done for that master: else a node that comes back could obey an earlier one.
+        let is_kept = match &self.options.pool {
+            Some(file) => file.set_term(term).is_ok(),
+            None => true,
+        };
+        if is_kept {
             self.term.set(term);
         }
-        obeys
+        is_kept
     }
 
     fn execute(&self, item: Item) -> Answer {
@@ -487,6 +495,32 @@ mod tests {
         // A number that it never answered is worth nothing.
         ping(&node, 3, 77, 60_000_000);
         assert_eq!(verb(&node, 5, 0, Verb::Read(8)), Completion::Refused);
+    }
+
+    #[test]
+    fn the_term_outlives_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || {
+            let file = MemoryFile::open(&folder.path().join("memory"), 1 << 16, 1).unwrap();
+            Node::new(Options {
+                pool: Some(Arc::new(file)),
+                memory: 1 << 16,
+                token: String::new(),
+            })
+        };
+        let lead = |node: &Node, term| {
+            let hold = Item::Hold {
+                region: 2,
+                bytes: 4096,
+                key: Key(5),
+            };
+            node.batch(vec![Item::Lead { term }, hold])
+        };
+        let node = start();
+        assert_eq!(lead(&node, 6), [Answer::Done, Answer::Done]);
+        drop(node);
+        let node = start();
+        assert_eq!(lead(&node, 5), [Answer::Later(6), Answer::Failed]);
     }
 
     #[test]

@@ -576,7 +576,7 @@ impl Master {
                 if let Err(why) = self.may_give_up(node) {
                     return Told::Refused(why);
                 }
-                watch::give_up(self, node, "does not come back, as it is said");
+                watch::give_up(self, node, "does not come back, as it is said").await;
                 Told::Done
             }
             Ask::Stop => {

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::process::ChildStdout;
 use std::time::Duration;
 
-use cenote_cluster::{Error, Map, Masters, Options};
-use cenote_check::spec::map::{Op, Ret};
 use cenote_check::history::Event;
+use cenote_check::spec::map::{Op, Ret};
+use cenote_cluster::{Error, Map, Masters, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

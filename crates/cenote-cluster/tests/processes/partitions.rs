@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use cenote_check::spec::map::{Op, Ret};
 use cenote_check::history::Event;
+use cenote_check::spec::map::{Op, Ret};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -78,7 +78,7 @@ impl Trial {
 
     fn client(&mut self, number: usize) -> Client {
         let place = self.machines[NODES + number].place();
-        Client::start(&place, self.cluster.at, self.random.random())
+        Client::start(&place, &self.cluster.at, self.random.random())
     }
 
     /// Something befalls a process.

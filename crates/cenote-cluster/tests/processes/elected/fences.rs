@@ -48,6 +48,7 @@ fn cluster() -> State {
         address: ([127, 0, 0, 1], 1).into(),
         memory: 1 << 30,
         incarnation: 1,
+        outlives: false,
     };
     let shape = Shape {
         replicas: 1,

@@ -4,15 +4,15 @@
 
 use std::time::Duration;
 
-use cenote_cluster::says::{Ask, Told};
+use cenote_check::history::History;
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::Map;
-use cenote_check::history::History;
+use cenote_cluster::says::{Ask, Told};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::super::clients::BULK;
-use super::super::cluster::{Cluster, node};
+use super::super::cluster::{Cluster, Place, node};
 use super::super::histories::{Client, set};
 use super::{Elected, until};
 
@@ -40,7 +40,7 @@ impl Elected {
             ("CENOTE_CLUSTER_REPLICAS", "2".to_owned()),
             ("CENOTE_CLUSTER_AT", at.to_owned()),
         ];
-        super::listening("master", &set)
+        super::listening(&Place::here(), "master", &set)
     }
 
     /// Puts other nodes in the place of those that were given up. One may be, as it had no processor for as long as its lease.
@@ -88,7 +88,9 @@ fn histories_are_linearizable_whichever_master_leads() {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut cluster = Elected::new(2);
     let masters = cluster.all();
-    let clients: Vec<Client> = (0..3).map(|_| Client::start(&masters, random.random())).collect();
+    let clients: Vec<Client> = (0..3)
+        .map(|_| Client::start(&Place::here(), &masters, random.random()))
+        .collect();
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..set("CENOTE_TEST_ROUNDS", 1) {
         cluster.kill_the_leader();

@@ -14,7 +14,7 @@ use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
 use cenote_cluster::{Map, Masters, Options};
 
-use super::cluster::{LONG, Running, TOKEN, listening, node};
+use super::cluster::{LONG, Place, Running, TOKEN, listening, node};
 use server::Etcd;
 
 /// What the keys of these clusters begin with.
@@ -63,7 +63,7 @@ impl Elected {
             ("CENOTE_CLUSTER_NODES", nodes.join(" ")),
             ("CENOTE_CLUSTER_REPLICAS", "2".to_owned()),
         ];
-        listening("master", &set)
+        listening(&Place::here(), "master", &set)
     }
 
     fn all(&self) -> Masters {

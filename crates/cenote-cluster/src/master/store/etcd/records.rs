@@ -190,6 +190,7 @@ mod tests {
             address: ([127, 0, 0, 1], port).into(),
             memory: 1 << 30,
             incarnation: port.into(),
+            outlives: false,
         };
         let shape = Shape {
             region_bytes: 4 << 20,
@@ -217,6 +218,7 @@ mod tests {
             address: ([127, 0, 0, 1], 9).into(),
             memory: 5,
             incarnation: 6,
+            outlives: false,
         });
         assert_eq!(state(records(&now, STAMP).unwrap()), Ok((now, STAMP)));
     }
