@@ -41,6 +41,15 @@ mutants! {
     DecisionNotTold = "decision-not-told", "the master does not write to the logs of changes what it has decided";
     FingerprintBelieved = "fingerprint-believed", "a reader takes an object with the key's fingerprint for the key's";
     CachedForEver = "cached-for-ever", "a client reads an object that it has seen in any era along with the key's slots, and believes it";
+    LoserReplaced = "loser-replaced", "a conditional replacement that lost its round counts as done";
+    ConditionOverlooked = "condition-overlooked", "a blind write that lost against a conditional one counts as overwritten by it";
+    ConditionUnasked = "condition-unasked", "a conditional replacement does not ask whether the key is bound to what it expects";
+    FenceOverlooked = "fence-overlooked", "a client of an ordered map takes a page for that of a key above its high fence";
+    DivisionLeft = "division-left", "a client of an ordered map changes a page that is being divided, and leaves the division to others";
+    RightPageLate = "right-page-late", "a page of an ordered map is shortened before its upper half is in the map";
+    PageOverwritten = "page-overwritten", "a page of an ordered map is replaced whatever has become of the one that was read";
+    LeafBelieved = "leaf-believed", "a reader of an ordered map believes a leaf that it has seen before";
+    GapOverlooked = "gap-overlooked", "a scan of an ordered map goes on with the next page that it has read ahead, where another one has come between";
     SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";
 }
 

@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use super::cache::Moment;
 use super::get::{Ahead, Found};
+use super::ordered::RESERVED;
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
 use crate::index::layout::Hash;
@@ -38,6 +39,8 @@ pub enum Changed {
 /// A change that is going on.
 pub(super) struct Pending<'a> {
     pub kind: Kind,
+    /// Whose object the key has to be bound to, if the change is conditional.
+    pub expected: Option<Identity>,
     pub key: &'a [u8],
     pub hash: Hash,
     pub identity: Identity,
@@ -80,11 +83,13 @@ enum Stage {
 }
 
 /// How an attempt has gone that was not interrupted.
-enum Attempt {
+pub(super) enum Attempt {
     /// The index has its object, or had it.
     Shown,
     /// It is over, and the index never had its object.
     Over(Changed),
+    /// It is over: the key is bound to another object than the change has asked for, or to none.
+    Differs(Option<Box<Found>>),
     /// It begins again.
     Again,
 }
@@ -98,9 +103,19 @@ impl Pending<'_> {
         }
     }
 
+    /// Whether it asks for another object than the one of this change.
+    fn refuses(&self, found: Identity) -> bool {
+        let differs = self.expected.is_some_and(|expected| expected != found);
+        differs && !mutant::is(Mutant::ConditionUnasked)
+    }
+
     /// The slot of its object, and what its cell holds.
     fn object_slot(&self) -> Slot {
-        Slot::object(self.at, self.hash.fingerprint, self.bytes.len() as u32)
+        let slot = Slot::object(self.at, self.hash.fingerprint, self.bytes.len() as u32);
+        match self.kind {
+            Kind::Replace => slot.conditional(),
+            _ => slot,
+        }
     }
 }
 
@@ -109,6 +124,7 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: four round trips; one more if the key was bound, and the client has not used it in the same era. Up to two more if others change it at the same time.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        not_reserved(key)?;
         self.change(Kind::Put, key, value).await.map(drop)
     }
 
@@ -116,6 +132,7 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: as [`Client::put`]; two round trips if the key is bound.
     pub async fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        not_reserved(key)?;
         Ok(self.change(Kind::Insert, key, value).await? == Changed::Done)
     }
 
@@ -123,6 +140,7 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: as [`Client::put`].
     pub async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        not_reserved(key)?;
         Ok(self.change(Kind::Update, key, value).await? == Changed::Done)
     }
 
@@ -130,10 +148,27 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: as [`Client::put`]. It needs memory for its log entry while it goes on.
     pub async fn remove(&self, key: &[u8]) -> Result<bool, Error> {
+        not_reserved(key)?;
         Ok(self.change(Kind::Remove, key, &[]).await? == Changed::Done)
     }
 
-    async fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<Changed, Error> {
+    pub(super) async fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<Changed, Error> {
+        let (attempt, _) = self.change_if(kind, None, key, value).await?;
+        Ok(match attempt {
+            Attempt::Over(changed) => changed,
+            Attempt::Differs(_) => Changed::Missing,
+            Attempt::Shown | Attempt::Again => Changed::Done,
+        })
+    }
+
+    /// A change that may be conditional. Returns how it ended, and which change it was.
+    pub(super) async fn change_if(
+        &self,
+        kind: Kind,
+        expected: Option<Identity>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(Attempt, Identity), Error> {
         let block = self.layout.block;
         let too_long = Error::TooLong {
             key: key.len(),
@@ -145,7 +180,12 @@ impl<N: Verbs + Control> Client<N> {
         let cell = self.cell().await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
-            .change_in(kind, (key, value), at, (self.session.cells.plus(8 * cell), era))
+            .change_in(
+                (kind, expected),
+                (key, value),
+                at,
+                (self.session.cells.plus(8 * cell), era),
+            )
             .await;
         self.heap.borrow_mut().unpin(era);
         self.cells.borrow_mut().push(cell);
@@ -166,11 +206,11 @@ impl<N: Verbs + Control> Client<N> {
 
     async fn change_in(
         &self,
-        kind: Kind,
+        (kind, expected): (Kind, Option<Identity>),
         (key, value): (&[u8], &[u8]),
         at: Address,
         (cell, era): (Address, u64),
-    ) -> Result<Changed, Error> {
+    ) -> Result<(Attempt, Identity), Error> {
         let view = self.net.view().number;
         let identity = self.identity()?;
         let record = Record {
@@ -186,6 +226,7 @@ impl<N: Verbs + Control> Client<N> {
         let bytes = record.encode().ok_or(damaged)?.into();
         let pending = Pending {
             kind,
+            expected,
             key,
             hash: Hash::of(key),
             identity,
@@ -219,10 +260,7 @@ impl<N: Verbs + Control> Client<N> {
             // In no slot; but others may have seen its address at a backup.
             self.retire(pending.at, pending.identity);
         }
-        Ok(match attempt {
-            Attempt::Over(changed) => changed,
-            Attempt::Shown | Attempt::Again => Changed::Done,
-        })
+        Ok((attempt, identity))
     }
 
     /// Goes on where an interruption has left a change, or begins.
@@ -326,6 +364,13 @@ impl<N: Verbs + Control> Client<N> {
             }
             (Kind::Update | Kind::Remove, None) if !candidates.is_sealed() => {
                 return Ok(Attempt::Over(Changed::Missing));
+            }
+            (Kind::Replace, None) if !candidates.is_sealed() => return Ok(Attempt::Differs(None)),
+            (Kind::Replace, Some(found)) if pending.refuses(found.identity) => {
+                if found.is_untold() {
+                    self.tell(view, found).await?;
+                }
+                return Ok(Attempt::Differs(Some(Box::new(found.clone()))));
             }
             _ => {}
         }
@@ -542,10 +587,13 @@ impl<N: Verbs + Control> Client<N> {
             return Ok(Attempt::Again);
         }
         match pending.kind {
+            // The winner asked for the object that was there before: nothing came in between.
+            _ if winner.is_conditional() && !mutant::is(Mutant::ConditionOverlooked) => Ok(Attempt::Again),
             // It came just before the winner.
             Kind::Put | Kind::Update => Ok(Attempt::Over(Changed::Done)),
-            // What it found is gone; whether the key is bound now, it has to see.
-            Kind::Insert | Kind::Remove => Ok(Attempt::Again),
+            Kind::Replace if mutant::is(Mutant::LoserReplaced) => Ok(Attempt::Shown),
+            // What it found is gone; whether the key is bound now, and to what, it has to see.
+            Kind::Insert | Kind::Remove | Kind::Replace => Ok(Attempt::Again),
         }
     }
 
@@ -623,6 +671,14 @@ impl<N: Verbs + Control> Client<N> {
     /// Keeps an object until nobody can have its address.
     pub(super) fn retire(&self, at: Address, identity: Identity) {
         self.heap.borrow_mut().retire(at, identity, self.net.eras());
+    }
+}
+
+/// Whether a key is no page's of an ordered map.
+pub(super) fn not_reserved(key: &[u8]) -> Result<(), Error> {
+    match key.starts_with(RESERVED) {
+        true => Err(Error::Reserved),
+        false => Ok(()),
     }
 }
 

@@ -68,6 +68,11 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: two round trips; one if the key was used in the same era and has not changed since. More for the first key of a segment, if the segment is being split,
     /// or while the key is being inserted.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.found(key).await?.map(|found| found.value))
+    }
+
+    /// The object that a key is bound to.
+    pub(super) async fn found(&self, key: &[u8]) -> Result<Option<Found>, Error> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let found = self
             .under_views(async |view| self.get_once(view, key, era).await)
@@ -76,7 +81,7 @@ impl<N: Verbs + Control> Client<N> {
         found
     }
 
-    async fn get_once(&self, view: &View, key: &[u8], era: u64) -> Step<Option<Vec<u8>>> {
+    async fn get_once(&self, view: &View, key: &[u8], era: u64) -> Step<Option<Found>> {
         let hash = Hash::of(key);
         let now = Moment {
             era,
@@ -95,7 +100,7 @@ impl<N: Verbs + Control> Client<N> {
             // Else, if the primary dies now, another insert of this key might be chosen.
             self.tell(view, &found).await?;
         }
-        Ok(Some(found.value))
+        Ok(Some(found))
     }
 
     /// The request that reads an object of a key along with its slots, if the client knows one.

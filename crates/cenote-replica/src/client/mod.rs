@@ -7,6 +7,8 @@
 //! | [`cache`] | the objects that it knows |
 //! | [`get`] | reading a key |
 //! | [`change`] | binding and unbinding a key |
+//! | [`replace`] | changes on a condition |
+//! | [`ordered`] | a map with an order of keys on top of that |
 //! | [`twins`] | two clients that insert one key |
 //! | [`split`] | segments that are full |
 //! | [`join`] | several at once |
@@ -21,6 +23,8 @@ mod doubt;
 mod get;
 pub(crate) mod join;
 pub(crate) mod known;
+mod ordered;
+mod replace;
 pub(crate) mod split;
 mod twins;
 mod upkeep;
@@ -39,6 +43,8 @@ use doubt::Doubting;
 use known::Known;
 
 pub use change::Changed;
+pub use ordered::{OrderedMap, Pairs, Shape};
+pub use replace::{Replaced, Versioned};
 
 /// How a map lies in its regions. The same for all its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +89,9 @@ pub enum Error {
         /// Bytes of a block.
         block: u32,
     },
+    /// The key is of a kind that only ordered maps use.
+    #[error("a key that begins with \"\\0cenote/ordered\\0\" belongs to an ordered map: choose another one")]
+    Reserved,
     /// Words of the map are not what any client writes.
     #[error("damaged: {what} at {at:#x}")]
     Damaged {

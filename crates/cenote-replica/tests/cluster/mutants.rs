@@ -57,6 +57,16 @@ fn plan(mutant: Mutant) -> Plan {
         Mutant::DecisionUnasked | Mutant::DecisionNotTold | Mutant::AdoptedShown => crashing,
         Mutant::DoubtForgotten => long,
         Mutant::TakenBackUnfreed => adopting,
+        Mutant::LoserReplaced | Mutant::ConditionOverlooked | Mutant::ConditionUnasked => Plan {
+            conditional: true,
+            ..hot
+        },
+        Mutant::FenceOverlooked
+        | Mutant::DivisionLeft
+        | Mutant::RightPageLate
+        | Mutant::PageOverwritten
+        | Mutant::LeafBelieved
+        | Mutant::GapOverlooked => super::ordered::plan(),
         Mutant::CachedForEver => unreachable!("found by a schedule of its own"),
     }
 }
