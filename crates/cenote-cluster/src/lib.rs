@@ -10,6 +10,7 @@
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
+//! | [`ordered`] | the ordered map for users |
 //! | [`master`] | who is alive, who holds what; what is done when somebody fails |
 
 #![deny(missing_docs)]
@@ -21,11 +22,15 @@ pub mod map;
 pub mod master;
 pub mod network;
 pub mod node;
+pub mod ordered;
 pub mod says;
 pub mod session;
 pub mod wire;
 
+pub use cenote_replica::client::{Replaced, Versioned};
+pub use cenote_replica::object::Identity as Version;
 pub use map::{Map, Options};
+pub use ordered::OrderedMap;
 
 /// What runs the tasks of one thread.
 fn event_loop() -> io::Result<(tokio::runtime::Runtime, tokio::task::LocalSet)> {

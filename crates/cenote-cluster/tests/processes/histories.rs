@@ -17,18 +17,18 @@ use super::clients::calls;
 use super::cluster::{Cluster, Running, spawn};
 
 /// A client, and what reads its calls.
-struct Client {
+pub struct Client {
     process: Running,
     calls: JoinHandle<Vec<Event<Op, Ret>>>,
 }
 
 impl Client {
-    fn start(master: SocketAddr, seed: u64) -> Self {
+    pub fn start(role: &str, master: SocketAddr, seed: u64) -> Self {
         let set = [
             ("CENOTE_CLUSTER_MASTER", master.to_string()),
             ("CENOTE_CLUSTER_SEED", seed.to_string()),
         ];
-        let (process, output) = spawn("client", &set);
+        let (process, output) = spawn(role, &set);
         Self {
             process,
             calls: std::thread::spawn(move || calls(output)),
@@ -36,13 +36,14 @@ impl Client {
     }
 
     /// Kills it, and returns its calls.
-    fn end(self) -> Vec<Event<Op, Ret>> {
+    pub fn end(self) -> Vec<Event<Op, Ret>> {
         drop(self.process);
         self.calls.join().unwrap()
     }
 }
 
-fn set<T: std::str::FromStr>(name: &str, default: T) -> T {
+/// A number that the environment may set.
+pub fn set<T: std::str::FromStr>(name: &str, default: T) -> T {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number")),
         Err(_) => default,
@@ -79,7 +80,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
         }
         4 => {
             let seed = random.random();
-            let new = Client::start(cluster.at, seed);
+            let new = Client::start("client", cluster.at, seed);
             return std::mem::replace(&mut clients[client], new).end();
         }
         5 => stop(&clients[client].process, random, 4500),
@@ -117,7 +118,7 @@ fn histories_are_linearizable_whoever_is_killed_or_stopped() {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut cluster = Cluster::new(3, 2);
     let mut clients: Vec<Client> = (0..4)
-        .map(|_| Client::start(cluster.at, random.random()))
+        .map(|_| Client::start("client", cluster.at, random.random()))
         .collect();
     let mut events = Vec::new();
     let begun = Instant::now();

@@ -3,4 +3,5 @@
 mod clients;
 mod cluster;
 mod histories;
+mod ordered;
 mod promises;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
-use cenote_cluster::{Map, Options};
+use cenote_cluster::{Map, Options, OrderedMap};
 use serde::{Deserialize, Serialize};
 
 use super::token::read_token;
@@ -198,6 +198,11 @@ impl ClusterArg {
     pub fn options(&self) -> Result<Options, Failure> {
         let (master, token) = self.resolve()?;
         Ok(Options::new(master, token))
+    }
+
+    /// Joins, for an ordered map.
+    pub fn open_ordered(&self, name: &str) -> Result<OrderedMap, Failure> {
+        Ok(OrderedMap::open(&self.options()?, name.as_bytes())?)
     }
 
     /// Joins.
