@@ -89,6 +89,20 @@ pub enum Error {
         /// Bytes of a block.
         block: u32,
     },
+    /// Key or value are too long for an ordered map.
+    #[error(
+        "a key of {key} bytes with a value of {value}: an ordered map has keys of up to {key_max} bytes, with their values {entry_max}; keep long values in a map, and here its keys"
+    )]
+    EntryTooLong {
+        /// Bytes of the key.
+        key: usize,
+        /// Bytes of the value.
+        value: usize,
+        /// Bytes of a key at most.
+        key_max: usize,
+        /// Bytes of a key and its value at most.
+        entry_max: usize,
+    },
     /// The key is of a kind that only ordered maps use.
     #[error("a key that begins with \"\\0cenote/ordered\\0\" belongs to an ordered map: choose another one")]
     Reserved,

@@ -278,7 +278,7 @@ fn an_ordered_map_grows_by_levels() {
         let reserved = client.put(b"\0cenote/ordered\0\0one", b"").await;
         assert_eq!(reserved, Err(Error::Reserved));
         let long = map.put(&[7; 70], b"").await;
-        assert!(matches!(long, Err(Error::TooLong { .. })), "{long:?}");
+        assert!(matches!(long, Err(Error::EntryTooLong { .. })), "{long:?}");
     };
     drive(&world, vec![Box::pin(work)]);
 }

@@ -43,7 +43,9 @@ pub fn put(args: &PutArgs) -> Result<ExitCode, Failure> {
     let key = args.hex.decode("key", &args.key)?;
     let value = args.hex.decode("value", &args.value)?;
     match &args.ordered {
-        Some(name) => drop(args.cluster.open_ordered(name)?.put(&key, &value)?),
+        Some(name) => {
+            args.cluster.open_ordered(name)?.put(&key, &value)?;
+        }
         None => args.cluster.open()?.put(&key, &value)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 
 use super::divide::Work;
 use super::find::{Found, Freshness, Goal};
-use super::page::{Page, PageId, entry_bytes};
+use super::page::{Page, PageId};
 use super::{OrderedMap, Seen};
 use crate::client::{Changed, Error};
 use crate::mutant::{self, Mutant};
@@ -14,15 +14,17 @@ impl<N: Verbs + Control> OrderedMap<N> {
     /// Binds a key to a value. Returns whether it was bound before.
     ///
     /// Cost: four round trips if the client knows the leaf and has used it in the same era; one more if not in the same era; one or two more if another client has
-    /// changed the leaf since, also by another key, and five if it does so at the same time. A page that has become full costs about 14 more.
+    /// changed the leaf since, also by another key, and five if it does so at the same time. A page that has become full costs about 13 more.
     ///
-    /// Errors: [`Error::TooLong`] above [`OrderedMap::key_max`] or [`OrderedMap::entry_max`]; [`Error::Full`].
+    /// Errors: [`Error::EntryTooLong`] above [`OrderedMap::key_max`] or [`OrderedMap::entry_max`]; [`Error::Full`].
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        if key.len() > self.key_max() || entry_bytes(key.len(), value.len()) > self.entry_max() + 6 {
-            return Err(Error::TooLong {
+        let (key_max, entry_max) = (self.key_max(), self.entry_max());
+        if key.len() > key_max || key.len() + value.len() > entry_max {
+            return Err(Error::EntryTooLong {
                 key: key.len(),
                 value: value.len(),
-                block: self.entry_max() as u32,
+                key_max,
+                entry_max,
             });
         }
         self.bind(key, Some(value)).await

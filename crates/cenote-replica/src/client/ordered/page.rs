@@ -89,7 +89,7 @@ fn put_value(bytes: &mut Vec<u8>, value: &[u8]) {
 }
 
 /// Bytes of an entry.
-pub(super) fn entry_bytes(key: usize, value: usize) -> usize {
+fn entry_bytes(key: usize, value: usize) -> usize {
     6 + key + value
 }
 
