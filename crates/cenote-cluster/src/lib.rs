@@ -13,6 +13,7 @@
 //! | [`map`] | the map for users |
 //! | [`masters`] | the masters, of which a client looks for the leader |
 //! | [`store`] | one interface for pools and clusters |
+//! | [`ordered`] | the ordered map for users |
 //! | [`master`] | who is alive, who holds what; what is done when somebody fails |
 
 #![deny(missing_docs)]
@@ -27,14 +28,18 @@ pub mod masters;
 pub mod memory_file;
 pub mod network;
 pub mod node;
+pub mod ordered;
 pub mod says;
 pub mod session;
 pub mod store;
 mod together;
 pub mod wire;
 
+pub use cenote_replica::client::{Replaced, Versioned};
+pub use cenote_replica::object::Identity as Version;
 pub use map::{Map, Options};
 pub use masters::Masters;
+pub use ordered::OrderedMap;
 pub use store::{KeyValue, Store, StoreOptions};
 
 /// What runs the tasks of one thread.

@@ -1,9 +1,11 @@
 //! The map for users: one call at a time, from one thread.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::time::Duration;
 
-use cenote_replica::client::{Client, Error as MapError};
+use cenote_replica::client::{Client, Error as MapError, Replaced, Versioned};
+use cenote_replica::object::Identity as Version;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
@@ -48,7 +50,7 @@ impl Options {
 
 /// A map on memory nodes, as one client has it.
 pub struct Map {
-    client: Client<Port>,
+    pub(crate) client: Rc<Client<Port>>,
     local: LocalSet,
     runtime: Runtime,
     changes: u32,
@@ -69,7 +71,7 @@ impl Map {
         let layout = layout.layout().ok_or_else(strange)?;
         let session = session.session().ok_or_else(strange)?;
         Ok(Self {
-            client: Client::new(port, layout, session),
+            client: Rc::new(Client::new(port, layout, session)),
             local,
             runtime,
             changes: 0,
@@ -86,7 +88,10 @@ impl Map {
         self.client.net().has_ended()
     }
 
-    fn run<T>(&self, operation: impl AsyncFnOnce(&Client<Port>) -> Result<T, MapError>) -> Result<T, Error> {
+    pub(crate) fn run<T>(
+        &self,
+        operation: impl AsyncFnOnce(&Client<Port>) -> Result<T, MapError>,
+    ) -> Result<T, Error> {
         self.client.net().begins();
         let outcome = self
             .local
@@ -95,7 +100,7 @@ impl Map {
         Ok(outcome?)
     }
 
-    fn change<T>(
+    pub(crate) fn change<T>(
         &mut self,
         value: &[u8],
         operation: impl AsyncFn(&Client<Port>) -> Result<T, MapError>,
@@ -209,6 +214,20 @@ impl Map {
             }
         }
         Ok(())
+    }
+
+    /// The value of a key with its version, for [`Map::replace_if`].
+    ///
+    /// Cost: as [`Map::get`].
+    pub fn get_versioned(&self, key: &[u8]) -> Result<Option<Versioned>, Error> {
+        self.run(async |client| client.get_versioned(key).await)
+    }
+
+    /// Binds a key to a value if nobody has changed it since this version was read (compare-and-swap). Returns its version from now on, or what it is bound to instead.
+    ///
+    /// Cost: four round trips, and one if the client has not used the key just now.
+    pub fn replace_if(&mut self, key: &[u8], version: Version, value: &[u8]) -> Result<Replaced, Error> {
+        self.change(value, async |client| client.replace_if(key, version, value).await)
     }
 
     /// A read of 8 bytes at a memory node, and nothing else: what a round trip takes.

@@ -51,6 +51,15 @@ mutants! {
     AdoptedForgotten = "adopted-forgotten", "a client that takes over a block leaves objects in it that are in no slot";
     NotSwept = "not-swept", "a client does not look for objects in its blocks that clients were to free that have gone";
     BusySwept = "busy-swept", "a client that looks for such objects takes those of its own changes that go on for some";
+    LoserReplaced = "loser-replaced", "a conditional replacement that lost its round counts as done";
+    ConditionOverlooked = "condition-overlooked", "a blind write that lost against a conditional one counts as overwritten by it";
+    ConditionUnasked = "condition-unasked", "a conditional replacement does not ask whether the key is bound to what it expects";
+    FenceOverlooked = "fence-overlooked", "a client of an ordered map takes a page for that of a key above its high fence";
+    DivisionLeft = "division-left", "a client of an ordered map changes a page that is being divided, and leaves the division to others";
+    RightPageLate = "right-page-late", "a page of an ordered map is shortened before its upper half is in the map";
+    PageOverwritten = "page-overwritten", "a page of an ordered map is replaced whatever has become of the one that was read";
+    LeafBelieved = "leaf-believed", "a reader of an ordered map believes a leaf that it has seen before";
+    GapOverlooked = "gap-overlooked", "a scan of an ordered map goes on with the next page that it has read ahead, where another one has come between";
     SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";
 }
 

@@ -53,9 +53,19 @@ fn a_cluster_outlives_its_nodes() {
     let _cluster = start(&here, "");
     here.ok("cluster put here greeting hello");
     here.ok("cluster put here 00ff ff00 --hex");
+    for key in ["b", "c", "a"] {
+        here.ok(&format!("cluster put here --ordered names {key} {key}{key}"));
+    }
     here.ok("cluster kill-node here 1");
     assert_eq!(found(&here, "greeting"), "hello");
     wait_for(&here, |status| is_whole(status) && nodes(status) == [2, 3]);
+    here.ok("cluster del here --ordered names c");
+    let some = here.ok("cluster scan here --ordered names --reverse");
+    assert_eq!(some, "b\tbb\na\taa\n");
+    assert_eq!(
+        here.ok("cluster scan here --ordered names --from b --limit 1"),
+        "b\tbb\n"
+    );
     here.ok("cluster add-node here");
     here.ok("cluster drain here 2");
     wait_for(&here, |status| is_whole(status) && nodes(status) == [3, 4]);

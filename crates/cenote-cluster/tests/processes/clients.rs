@@ -19,7 +19,7 @@ const KEYS: u64 = 12;
 pub const BULK: u64 = 4000;
 
 /// Nanoseconds of the clock that all processes of this machine share.
-fn now() -> u64 {
+pub fn now() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -97,6 +97,7 @@ pub fn calls(output: BufReader<ChildStdout>) -> Vec<Event<Op, Ret>> {
                 let op = match what {
                     "get" => Op::Get { key },
                     "put" => Op::Write { key, value },
+                    "bind" => Op::Put { key, value },
                     "insert" => Op::Insert { key, value },
                     _ => Op::Remove { key },
                 };
@@ -115,6 +116,7 @@ pub fn calls(output: BufReader<ChildStdout>) -> Vec<Event<Op, Ret>> {
                     "missing" => Ret::Missing,
                     "done" => Ret::Done,
                     "inserted" => Ret::Inserted,
+                    "replaced" => Ret::Replaced,
                     "present" => Ret::Present,
                     _ => Ret::Removed,
                 };

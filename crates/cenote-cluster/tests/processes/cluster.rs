@@ -156,6 +156,10 @@ fn role() {
             set("CENOTE_CLUSTER_MASTER").parse().unwrap(),
             set("CENOTE_CLUSTER_SEED").parse().unwrap(),
         ),
+        "ordered" => super::ordered::work(
+            set("CENOTE_CLUSTER_MASTER").parse().unwrap(),
+            set("CENOTE_CLUSTER_SEED").parse().unwrap(),
+        ),
         other => panic!("no role {other:?}"),
     }
 }

@@ -123,7 +123,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
         }
         6 => cluster.restart_master(),
         _ => {
-            let new = Client::start(&Place::here(), &cluster.at, random.random());
+            let new = Client::start(&Place::here(), "client", &cluster.at, random.random());
             return std::mem::replace(&mut clients[client], new).end();
         }
     }
@@ -138,7 +138,7 @@ fn histories_are_linearizable_while_nodes_come_back() {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut cluster = Cluster::with_files(3, Duration::from_secs(1));
     let mut clients: Vec<Client> = (0..4)
-        .map(|_| Client::start(&Place::here(), &cluster.at, random.random()))
+        .map(|_| Client::start(&Place::here(), "client", &cluster.at, random.random()))
         .collect();
     let mut events = Vec::new();
     let begun = Instant::now();

@@ -23,13 +23,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts one at a place.
-    pub fn start(place: &Place, masters: &dyn Display, seed: u64) -> Self {
+    /// Starts one of a role at a place.
+    pub fn start(place: &Place, role: &str, masters: &dyn Display, seed: u64) -> Self {
         let set = [
             ("CENOTE_CLUSTER_MASTER", masters.to_string()),
             ("CENOTE_CLUSTER_SEED", seed.to_string()),
         ];
-        let (process, output) = spawn(place, "client", &set);
+        let (process, output) = spawn(place, role, &set);
         Self {
             process,
             calls: std::thread::spawn(move || calls(output)),
@@ -43,7 +43,7 @@ impl Client {
     }
 }
 
-/// What a variable says, or a default.
+/// A number that the environment may set.
 pub fn set<T: std::str::FromStr>(name: &str, default: T) -> T {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number")),
@@ -81,7 +81,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
         }
         4 => {
             let seed = random.random();
-            let new = Client::start(&Place::here(), &cluster.at, seed);
+            let new = Client::start(&Place::here(), "client", &cluster.at, seed);
             return std::mem::replace(&mut clients[client], new).end();
         }
         5 => stop(&clients[client].process, random, 4500),
@@ -119,7 +119,7 @@ fn histories_are_linearizable_whoever_is_killed_or_stopped() {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut cluster = Cluster::new(3, 2);
     let mut clients: Vec<Client> = (0..4)
-        .map(|_| Client::start(&Place::here(), &cluster.at, random.random()))
+        .map(|_| Client::start(&Place::here(), "client", &cluster.at, random.random()))
         .collect();
     let mut events = Vec::new();
     let begun = Instant::now();

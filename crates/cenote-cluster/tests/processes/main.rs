@@ -7,5 +7,6 @@ mod elected;
 mod files;
 mod histories;
 mod machines;
+mod ordered;
 mod partitions;
 mod promises;

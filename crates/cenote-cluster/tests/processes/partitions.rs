@@ -78,7 +78,7 @@ impl Trial {
 
     fn client(&mut self, number: usize) -> Client {
         let place = self.machines[NODES + number].place();
-        Client::start(&place, &self.cluster.at, self.random.random())
+        Client::start(&place, "client", &self.cluster.at, self.random.random())
     }
 
     /// Something befalls a process.

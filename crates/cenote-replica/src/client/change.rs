@@ -14,6 +14,7 @@ use std::rc::Rc;
 use super::cache::Moment;
 use super::extents::Long;
 use super::get::{Ahead, Found};
+use super::ordered::RESERVED;
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
 use crate::index::layout::Hash;
@@ -39,6 +40,8 @@ pub enum Changed {
 /// A change that is going on.
 pub(super) struct Pending<'a> {
     pub kind: Kind,
+    /// Whose object the key has to be bound to, if the change is conditional.
+    pub expected: Option<Identity>,
     pub key: &'a [u8],
     pub hash: Hash,
     pub identity: Identity,
@@ -83,11 +86,13 @@ enum Stage {
 }
 
 /// How an attempt has gone that was not interrupted.
-enum Attempt {
+pub(super) enum Attempt {
     /// The index has its object, or had it.
     Shown,
     /// It is over, and the index never had its object.
     Over(Changed),
+    /// It is over: the key is bound to another object than the change has asked for, or to none.
+    Differs(Option<Box<Found>>),
     /// It begins again.
     Again,
 }
@@ -101,9 +106,19 @@ impl Pending<'_> {
         }
     }
 
+    /// Whether it asks for another object than the one of this change.
+    fn refuses(&self, found: Identity) -> bool {
+        let differs = self.expected.is_some_and(|expected| expected != found);
+        differs && !mutant::is(Mutant::ConditionUnasked)
+    }
+
     /// The slot of its object, and what its cell holds.
     fn object_slot(&self) -> Slot {
-        Slot::object(self.at, self.hash.fingerprint, self.bytes.len() as u32)
+        let slot = Slot::object(self.at, self.hash.fingerprint, self.bytes.len() as u32);
+        match self.kind {
+            Kind::Replace => slot.conditional(),
+            _ => slot,
+        }
     }
 }
 
@@ -117,6 +132,7 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Errors: [`Error::TooLong`], [`Error::Full`], and those of the session and of damage.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        not_reserved(key)?;
         self.change(Kind::Put, key, value).await.map(drop)
     }
 
@@ -124,6 +140,7 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: as [`Client::put`]; two round trips if the key is bound.
     pub async fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        not_reserved(key)?;
         Ok(self.change(Kind::Insert, key, value).await? == Changed::Done)
     }
 
@@ -131,6 +148,7 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: as [`Client::put`].
     pub async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        not_reserved(key)?;
         Ok(self.change(Kind::Update, key, value).await? == Changed::Done)
     }
 
@@ -138,10 +156,27 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: as [`Client::put`]. It needs memory for its log entry while it goes on.
     pub async fn remove(&self, key: &[u8]) -> Result<bool, Error> {
+        not_reserved(key)?;
         Ok(self.change(Kind::Remove, key, &[]).await? == Changed::Done)
     }
 
-    async fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<Changed, Error> {
+    pub(super) async fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<Changed, Error> {
+        let (attempt, _) = self.change_if(kind, None, key, value).await?;
+        Ok(match attempt {
+            Attempt::Over(changed) => changed,
+            Attempt::Differs(_) => Changed::Missing,
+            Attempt::Shown | Attempt::Again => Changed::Done,
+        })
+    }
+
+    /// A change that may be conditional. Returns how it ended, and which change it was.
+    pub(super) async fn change_if(
+        &self,
+        kind: Kind,
+        expected: Option<Identity>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(Attempt, Identity), Error> {
         let (bytes, long) = self.room(kind, key, value).await?;
         let at = match self
             .allocate(kind, bytes, self.too_long(key.len(), value.len()))
@@ -158,7 +193,7 @@ impl<N: Verbs + Control> Client<N> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
             .change_in(
-                kind,
+                (kind, expected),
                 (key, value, long),
                 at,
                 (self.session.cells.plus(8 * cell), era),
@@ -188,11 +223,11 @@ impl<N: Verbs + Control> Client<N> {
 
     async fn change_in(
         &self,
-        kind: Kind,
+        (kind, expected): (Kind, Option<Identity>),
         (key, value, long): (&[u8], &[u8], Option<Long<'_>>),
         at: Address,
         (cell, era): (Address, u64),
-    ) -> Result<Changed, Error> {
+    ) -> Result<(Attempt, Identity), Error> {
         let view = self.net.view().number;
         let identity = self.identity()?;
         let table = long.as_ref().map(Long::table);
@@ -210,6 +245,7 @@ impl<N: Verbs + Control> Client<N> {
         let bytes = record.encode().ok_or(damaged)?.into();
         let pending = Pending {
             kind,
+            expected,
             key,
             hash: Hash::of(key),
             identity,
@@ -249,10 +285,7 @@ impl<N: Verbs + Control> Client<N> {
             self.retire_extents(extents, pending.identity);
             self.retire(pending.at, pending.identity);
         }
-        Ok(match attempt {
-            Attempt::Over(changed) => changed,
-            Attempt::Shown | Attempt::Again => Changed::Done,
-        })
+        Ok((attempt, identity))
     }
 
     /// Goes on where an interruption has left a change, or begins.
@@ -370,6 +403,14 @@ impl<N: Verbs + Control> Client<N> {
             }
             (Kind::Update | Kind::Remove, None) if !candidates.is_sealed() => {
                 return Ok(Attempt::Over(Changed::Missing));
+            }
+            (Kind::Replace, None) if !candidates.is_sealed() => return Ok(Attempt::Differs(None)),
+            (Kind::Replace, Some(found)) if pending.refuses(found.identity) => {
+                if found.is_untold() {
+                    self.tell(view, found).await?;
+                }
+                let found = self.whole(view, found.clone()).await?;
+                return Ok(Attempt::Differs(Some(Box::new(found))));
             }
             _ => {}
         }
@@ -586,10 +627,13 @@ impl<N: Verbs + Control> Client<N> {
             return Ok(Attempt::Again);
         }
         match pending.kind {
+            // The winner asked for the object that was there before: nothing came in between.
+            _ if winner.is_conditional() && !mutant::is(Mutant::ConditionOverlooked) => Ok(Attempt::Again),
             // It came just before the winner.
             Kind::Put | Kind::Update => Ok(Attempt::Over(Changed::Done)),
-            // What it found is gone; whether the key is bound now, it has to see.
-            Kind::Insert | Kind::Remove => Ok(Attempt::Again),
+            Kind::Replace if mutant::is(Mutant::LoserReplaced) => Ok(Attempt::Shown),
+            // What it found is gone; whether the key is bound now, and to what, it has to see.
+            Kind::Insert | Kind::Remove | Kind::Replace => Ok(Attempt::Again),
         }
     }
 
@@ -661,6 +705,14 @@ impl<N: Verbs + Control> Client<N> {
     /// Keeps an object until nobody can have its address.
     pub(super) fn retire(&self, at: Address, identity: Identity) {
         self.heap.borrow_mut().retire(at, identity, self.net.eras());
+    }
+}
+
+/// Whether a key is no page's of an ordered map.
+pub(super) fn not_reserved(key: &[u8]) -> Result<(), Error> {
+    match key.starts_with(RESERVED) {
+        true => Err(Error::Reserved),
+        false => Ok(()),
     }
 }
 

@@ -71,6 +71,11 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: two round trips; one if the key was used in the same era and has not changed since. More for the first key of a segment, if the segment is being split,
     /// or while the key is being inserted. One more for each four blocks of a value that a block has no room for.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.found(key).await?.map(|found| found.value))
+    }
+
+    /// The object that a key is bound to.
+    pub(super) async fn found(&self, key: &[u8]) -> Result<Option<Found>, Error> {
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let found = self
             .under_views(async |view| self.get_once(view, key, era).await)
@@ -79,7 +84,7 @@ impl<N: Verbs + Control> Client<N> {
         found
     }
 
-    async fn get_once(&self, view: &View, key: &[u8], era: u64) -> Step<Option<Vec<u8>>> {
+    async fn get_once(&self, view: &View, key: &[u8], era: u64) -> Step<Option<Found>> {
         let hash = Hash::of(key);
         let now = Moment {
             era,
@@ -98,14 +103,22 @@ impl<N: Verbs + Control> Client<N> {
             // Else, if the primary dies now, another insert of this key might be chosen.
             self.tell(view, &found).await?;
         }
-        match &found.table {
-            Some(table) => self.gather(view, found.identity, table).await.map(Some),
-            None => Ok(Some(found.value)),
-        }
+        self.whole(view, found).await.map(Some)
+    }
+
+    /// An object with its value, also if that is long.
+    ///
+    /// Cost: nothing, or what [`Client::gather`] costs.
+    pub(super) async fn whole(&self, view: &View, found: Found) -> Step<Found> {
+        let value = match &found.table {
+            Some(table) => self.gather(view, found.identity, table).await?,
+            None => return Ok(found),
+        };
+        Ok(Found { value, ..found })
     }
 
     /// An object of the index, with its value or the table of its extents.
-    fn found(&self, seen: Seen, at: Address, record: &Record<'_>, bytes: &[u8]) -> Step<Found> {
+    fn object(&self, seen: Seen, at: Address, record: &Record<'_>, bytes: &[u8]) -> Step<Found> {
         let found = Found::of(seen, at, record, bytes);
         Ok(match record.is_long {
             true => Found {
@@ -215,7 +228,7 @@ impl<N: Verbs + Control> Client<N> {
             && let Some(record) = Record::decode(&bytes)
             && record.key == key
         {
-            return Ok(Some(self.found(*seen, place.at, &record, &bytes)?));
+            return Ok(Some(self.object(*seen, place.at, &record, &bytes)?));
         }
         let mut batch = Vec::with_capacity(alike.len());
         for (_, at, len) in &alike {
@@ -238,7 +251,7 @@ impl<N: Verbs + Control> Client<N> {
             };
             let record = Record::decode(bytes).ok_or(damaged)?;
             if record.key == key || mutant::is(Mutant::FingerprintBelieved) {
-                return Ok(Some(self.found(*seen, *at, &record, bytes)?));
+                return Ok(Some(self.object(*seen, *at, &record, bytes)?));
             }
         }
         Ok(None)

@@ -8,6 +8,8 @@
 //! | [`get`] | reading a key |
 //! | [`change`] | binding and unbinding a key |
 //! | [`extents`] | values that are longer than a block |
+//! | [`replace`] | changes on a condition |
+//! | [`ordered`] | a map with an order of keys on top of that |
 //! | [`twins`] | two clients that insert one key |
 //! | [`split`] | segments that are full |
 //! | [`join`] | several at once |
@@ -24,6 +26,8 @@ mod extents;
 mod get;
 pub(crate) mod join;
 pub(crate) mod known;
+mod ordered;
+mod replace;
 pub(crate) mod split;
 mod sweep;
 mod twins;
@@ -43,6 +47,8 @@ use doubt::Doubting;
 use known::Known;
 
 pub use change::Changed;
+pub use ordered::{OrderedMap, Pairs, Shape};
+pub use replace::{Replaced, Versioned};
 
 /// How a map lies in its regions. The same for all its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +100,26 @@ pub enum Error {
     /// This process has no memory for a value of so many bytes.
     #[error("this process has no memory for a value of {0} bytes")]
     Memory(u64),
+    /// Key or value are too long for an ordered map.
+    #[error(
+        "a key of {key} bytes with a value of {value}: an ordered map has keys of up to {key_max} bytes, with their values {entry_max}; keep long values in a map, and here its keys"
+    )]
+    EntryTooLong {
+        /// Bytes of the key.
+        key: usize,
+        /// Bytes of the value.
+        value: usize,
+        /// Bytes of a key at most.
+        key_max: usize,
+        /// Bytes of a key and its value at most.
+        entry_max: usize,
+    },
+    /// The name of an ordered map is too long.
+    #[error("the name of an ordered map has {0} bytes: 255 are the most")]
+    NameTooLong(usize),
+    /// The key is of a kind that only ordered maps use.
+    #[error("a key that begins with \"\\0cenote/ordered\\0\" belongs to an ordered map: choose another one")]
+    Reserved,
     /// Words of the map are not what any client writes.
     #[error("damaged: {what} at {at:#x}")]
     Damaged {

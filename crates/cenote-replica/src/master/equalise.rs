@@ -321,8 +321,7 @@ impl<V: Verbs> Equalise<'_, V> {
 
     /// Whether another slot has the key of a change that had no slot before, and came first.
     async fn has_twin(&self, change: &Going, mine: Seen, slots: &[Seen]) -> Step<bool> {
-        if change.kind == Kind::Remove
-            || matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. }))
+        if change.kind.needs_bound() || matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. }))
         {
             return Ok(false);
         }
@@ -338,7 +337,7 @@ impl<V: Verbs> Equalise<'_, V> {
             };
             let other = Record::decode(&bytes).filter(|record| record.key == change.key);
             if let Some(other) = other {
-                let is_told = Outcome::decode(&bytes, other.identity).is_some();
+                let is_told = other.kind.needs_bound() || Outcome::decode(&bytes, other.identity).is_some();
                 if is_told || seen.at < mine.at {
                     return Ok(true);
                 }

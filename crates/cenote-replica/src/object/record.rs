@@ -48,6 +48,8 @@ pub enum Kind {
     Update,
     /// Unbinds the key.
     Remove,
+    /// Binds the key if it is bound to the object of a certain change.
+    Replace,
 }
 
 impl Kind {
@@ -57,13 +59,19 @@ impl Kind {
             Kind::Insert => 2,
             Kind::Update => 3,
             Kind::Remove => 4,
+            Kind::Replace => 5,
         }
     }
 
     fn of(code: u8) -> Option<Self> {
-        [Kind::Put, Kind::Insert, Kind::Update, Kind::Remove]
+        [Kind::Put, Kind::Insert, Kind::Update, Kind::Remove, Kind::Replace]
             .into_iter()
             .find(|kind| kind.code() == code)
+    }
+
+    /// Whether it has no effect unless the key is bound: the slot that it changes is the key's, whatever other slots hold.
+    pub fn needs_bound(self) -> bool {
+        matches!(self, Kind::Update | Kind::Remove | Kind::Replace)
     }
 }
 

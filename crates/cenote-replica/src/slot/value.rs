@@ -5,13 +5,14 @@
 //! | 0 to 39 | address, in granules of 64 bytes | nonce |
 //! | 40 to 47 | fingerprint of the key | nonce |
 //! | 48 to 57 | length, in granules of 64 bytes; 1023: longer | nonce |
-//! | 58 to 60 | 0 | 0 |
+//! | 58, 59 | 0 | 0 |
+//! | 60 | conditional | 0 |
 //! | 61 | tentative | 0 |
 //! | 62 | sealed | sealed |
 //! | 63 | 0 | 1 |
 //!
 //! Zero is vacant as well: a slot that nothing was ever in. A tentative object does not count yet: its key may be in another slot. Only words without
-//! backups are ever tentative.
+//! backups are ever tentative. A conditional object came in the place of the very one that its change had asked for: no other change can have come just before it.
 
 use crate::verbs::{Address, GRANULE};
 
@@ -20,6 +21,7 @@ const FINGERPRINT_AT: u32 = 40;
 const ADDRESS_MASK: u64 = (1 << FINGERPRINT_AT) - 1;
 const LEN_MAX: u64 = (1 << 10) - 1;
 const NONCE_MASK: u64 = (1 << 58) - 1;
+const CONDITIONAL: u64 = 1 << 60;
 const TENTATIVE: u64 = 1 << 61;
 const SEALED: u64 = 1 << 62;
 const VACANT: u64 = 1 << 63;
@@ -82,6 +84,17 @@ impl Slot {
         Slot(self.0 | TENTATIVE)
     }
 
+    /// The same object, conditional.
+    #[must_use]
+    pub fn conditional(self) -> Self {
+        Slot(self.0 | CONDITIONAL)
+    }
+
+    /// Whether its object came in the place of the very one that its change had asked for.
+    pub fn is_conditional(self) -> bool {
+        self.0 & (VACANT | CONDITIONAL) == CONDITIONAL
+    }
+
     /// The object that a tentative slot is to have; any other slot as it is.
     #[must_use]
     pub fn confirmed(self) -> Self {
@@ -116,7 +129,7 @@ impl Slot {
         let len = word >> LEN_AT & LEN_MAX;
         let at = Address::from_bits((word & ADDRESS_MASK) * u64::from(GRANULE));
         match at {
-            Some(at) if word & !NONCE_MASK == 0 && len != 0 => Content::Object {
+            Some(at) if word & !NONCE_MASK & !CONDITIONAL == 0 && len != 0 => Content::Object {
                 at,
                 fingerprint: (word >> FINGERPRINT_AT) as u8,
                 len: (len < LEN_MAX).then_some(len as u32 * GRANULE),
@@ -151,6 +164,8 @@ mod tests {
             assert_eq!(slot.sealed().content(), content);
             assert!(slot.sealed().is_sealed() && !slot.is_sealed());
             assert_eq!(slot.sealed().unsealed(), slot);
+            assert_eq!(slot.conditional().content(), content);
+            assert!(slot.conditional().sealed().is_conditional() && !slot.is_conditional());
             assert_eq!(slot.tentative().content(), Content::Tentative);
             assert_eq!(slot.tentative().confirmed(), slot);
         }
@@ -165,7 +180,7 @@ mod tests {
             Slot::vacant((1 << 58) - 1),
         ];
         for (n, slot) in slots.into_iter().enumerate() {
-            assert!(slot.is_vacant() && slot.sealed().is_vacant());
+            assert!(slot.is_vacant() && slot.sealed().is_vacant() && !slot.is_conditional());
             assert!(slots[..n].iter().all(|earlier| *earlier != slot));
         }
     }

@@ -5,6 +5,7 @@ mod leaks;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod network;
+mod ordered;
 mod reuse;
 mod round_trips;
 mod run;
@@ -13,6 +14,11 @@ use run::{Fault, Plan, run};
 
 /// Returns how many blocks of dead clients were taken over.
 fn seeds(plan: &Plan) -> u32 {
+    some_seeds(plan, 150)
+}
+
+/// The same, with so many seeds if none are asked for.
+fn some_seeds(plan: &Plan, count: u64) -> u32 {
     let first = std::env::var("CENOTE_TEST_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok())
@@ -20,7 +26,7 @@ fn seeds(plan: &Plan) -> u32 {
     let count = std::env::var("CENOTE_TEST_SEEDS")
         .ok()
         .and_then(|count| count.parse().ok())
-        .unwrap_or(150);
+        .unwrap_or(count);
     println!("seeds: CENOTE_TEST_SEED={first} CENOTE_TEST_SEEDS={count}");
     let mut adopted = 0;
     for seed in first..first + count {
@@ -113,6 +119,50 @@ fn segments_are_split() {
         node_crashes: 1,
         ..Plan::default()
     });
+}
+
+/// With one copy, two and three, and everything that may fail.
+#[test]
+fn values_are_replaced_on_a_condition() {
+    let plan = Plan {
+        conditional: true,
+        keys: 2,
+        operations: 20,
+        ..Plan::default()
+    };
+    some_seeds(&plan, 60);
+    let failing = Plan {
+        client_crashes: 2,
+        cuts: 2,
+        node_crashes: 1,
+        ..plan.clone()
+    };
+    some_seeds(&failing, 60);
+    some_seeds(
+        &Plan {
+            replicas: 1,
+            node_crashes: 0,
+            ..failing.clone()
+        },
+        60,
+    );
+    some_seeds(
+        &Plan {
+            replicas: 3,
+            nodes: 4,
+            node_crashes: 2,
+            ..failing.clone()
+        },
+        60,
+    );
+    some_seeds(
+        &Plan {
+            keys: 100,
+            operations: 60,
+            ..failing
+        },
+        60,
+    );
 }
 
 /// Two changes of one word had both written that they had won, before the primary decided.

@@ -80,6 +80,16 @@ fn plan(mutant: Mutant) -> Plan {
             client_crashes: 0,
             ..long
         },
+        Mutant::LoserReplaced | Mutant::ConditionOverlooked | Mutant::ConditionUnasked => Plan {
+            conditional: true,
+            ..hot
+        },
+        Mutant::FenceOverlooked
+        | Mutant::DivisionLeft
+        | Mutant::RightPageLate
+        | Mutant::PageOverwritten
+        | Mutant::LeafBelieved
+        | Mutant::GapOverlooked => super::ordered::plan(),
         Mutant::CachedForEver => unreachable!("found by a schedule of its own"),
     }
 }

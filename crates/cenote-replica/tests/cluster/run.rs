@@ -1,7 +1,7 @@
 //! One run: clients with random operations, and what befalls them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -11,10 +11,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use cenote_check::history::{Event, History};
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::{Map, Op, Ret};
-use cenote_replica::client::{Client, Layout, Session};
+use cenote_replica::client::{Client, Layout, Replaced, Session, Versioned};
 use cenote_replica::index::candidates::{Segment, image};
 use cenote_replica::index::layout::{Label, SIBLING_AT, SUCCESSOR_AT, Segments, successor};
 use cenote_replica::master::equalise::{Equalise, Report};
+use cenote_replica::object::Identity;
 use cenote_replica::slot::value::Slot;
 use cenote_replica::verbs::Address;
 use cenote_replica::view::Eras;
@@ -23,6 +24,7 @@ use rand::Rng;
 
 use super::leaks;
 use super::network::{Port, Shared, Time, World};
+use super::ordered;
 
 /// What happens in a run.
 #[derive(Clone, Debug)]
@@ -41,6 +43,10 @@ pub struct Plan {
     pub cuts: u32,
     /// Clients do their upkeep beside operations, too.
     pub upkeep_beside: bool,
+    /// Whether clients also replace values on the condition that they have read.
+    pub conditional: bool,
+    /// Whether they use an ordered map.
+    pub ordered: bool,
     pub fault: Option<Fault>,
 }
 
@@ -70,6 +76,8 @@ impl Default for Plan {
             node_crashes: 0,
             cuts: 0,
             upkeep_beside: false,
+            conditional: false,
+            ordered: false,
             fault: None,
         }
     }
@@ -129,20 +137,61 @@ impl Task {
 
 /// The calls of all clients.
 #[derive(Default)]
-struct Journal {
+pub struct Journal {
     clock: u64,
     events: Vec<Event<Op, Ret>>,
     problems: Vec<String>,
 }
 
 impl Journal {
-    fn tick(&mut self) -> u64 {
+    pub fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
+
+    /// A client calls. Returns the call's place.
+    pub fn begin(&mut self, process: u32, op: Op) -> usize {
+        let invoke = self.tick();
+        self.events.push(Event {
+            process,
+            op,
+            result: None,
+            invoke,
+            returned: None,
+            lost: None,
+        });
+        self.events.len() - 1
+    }
+
+    /// A call returns.
+    pub fn end(&mut self, place: usize, result: Ret) {
+        let returned = self.tick();
+        let event = &mut self.events[place];
+        (event.result, event.returned) = (Some(result), Some(returned));
+    }
+
+    /// Reads that were all made between two moments.
+    pub fn reads(&mut self, process: u32, invoke: u64, reads: impl IntoIterator<Item = (u64, Option<u64>)>) {
+        let returned = Some(self.tick());
+        for (key, found) in reads {
+            self.events.push(Event {
+                process,
+                op: Op::Get { key },
+                result: Some(found.map_or(Ret::Missing, Ret::Found)),
+                invoke,
+                returned,
+                lost: None,
+            });
+        }
+    }
+
+    /// Something that must not be.
+    pub fn problem(&mut self, what: String) {
+        self.problems.push(what);
+    }
 }
 
-fn layout(plan: &Plan) -> Layout {
+pub fn layout(plan: &Plan) -> Layout {
     Layout {
         segments: Segments::new(plan.groups).unwrap(),
         directory: Address::new(0, BLOCK),
@@ -209,13 +258,22 @@ fn content(value: u64, longest: u64) -> Vec<u8> {
     value.to_le_bytes().into_iter().chain(fill).collect()
 }
 
+/// A value as the history has it, with its version.
+fn short(found: &Versioned) -> (Identity, u64) {
+    let value = u64::from_le_bytes(found.value[..8].try_into().unwrap());
+    (found.version, value)
+}
+
 async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>>, number: u32) {
+    // The versions that this client has seen last, with their values.
+    let mut versions: BTreeMap<u64, (Identity, u64)> = BTreeMap::new();
+    let kinds = if plan.conditional { 16 } else { 10 };
     for _ in 0..plan.operations {
         let (what, key, value) = {
             let mut world = client.net().world.borrow_mut();
             let value = u64::from(number) << 32 | u64::from(world.random.random::<u32>() >> 1);
             (
-                world.random.random_range(0..10),
+                world.random.random_range(0..kinds),
                 world.random.random_range(0..plan.keys),
                 value,
             )
@@ -224,38 +282,48 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
             0..3 => Op::Get { key },
             3..6 => Op::Write { key, value },
             6..8 => Op::Insert { key, value },
+            10.. => match versions.get(&key) {
+                Some((_, expected)) => Op::Replace {
+                    key,
+                    expected: *expected,
+                    value,
+                },
+                None => Op::Get { key },
+            },
             _ => Op::Remove { key },
         };
-        let place = {
-            let mut journal = journal.borrow_mut();
-            let invoke = journal.tick();
-            let event = Event {
-                process: number,
-                op: op.clone(),
-                result: None,
-                invoke,
-                returned: None,
-                lost: None,
-            };
-            journal.events.push(event);
-            journal.events.len() - 1
-        };
+        let place = journal.borrow_mut().begin(number, op.clone());
         let bytes = key.to_le_bytes();
         // Values of several lengths, so that objects of several sizes come and go.
         let long = |value: u64| content(value, plan.longest);
         let operation = async {
             match op {
-                Op::Get { .. } => client.get(&bytes).await.map(|found| match found {
-                    Some(found) => {
-                        let value = u64::from_le_bytes(found[..8].try_into().unwrap());
-                        if found != long(value) {
-                            let mixed = format!("client {number}: the value of {key} is of several changes");
-                            journal.borrow_mut().problems.push(mixed);
-                        }
-                        Ret::Found(value)
+                Op::Get { .. } => client.get_versioned(&bytes).await.map(|found| {
+                    let whole = |found: &Versioned| found.value == long(short(found).1);
+                    if found.as_ref().is_some_and(|found| !whole(found)) {
+                        let mixed = format!("client {number}: the value of {key} is of several changes");
+                        journal.borrow_mut().problems.push(mixed);
                     }
-                    None => Ret::Missing,
+                    let found = found.as_ref().map(short);
+                    versions.extend(found.map(|found| (key, found)));
+                    found.map_or(Ret::Missing, |(_, value)| Ret::Found(value))
                 }),
+                Op::Replace { expected, value, .. } => {
+                    let (version, seen) = versions[&key];
+                    assert_eq!(expected, seen);
+                    let replaced = client.replace_if(&bytes, version, &long(value)).await;
+                    replaced.map(|replaced| match replaced {
+                        Replaced::Done(version) => {
+                            versions.insert(key, (version, value));
+                            Ret::Replaced
+                        }
+                        Replaced::Changed(found) => {
+                            let found = found.as_ref().map(short);
+                            versions.extend(found.map(|found| (key, found)));
+                            found.map_or(Ret::Missing, |(_, value)| Ret::Differs(value))
+                        }
+                    })
+                }
                 Op::Write { value, .. } => client.put(&bytes, &long(value)).await.map(|()| Ret::Done),
                 Op::Insert { value, .. } => client
                     .insert(&bytes, &long(value))
@@ -274,11 +342,7 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
         {
             let mut journal = journal.borrow_mut();
             match outcome {
-                Ok(result) => {
-                    let returned = journal.tick();
-                    let event = &mut journal.events[place];
-                    (event.result, event.returned) = (Some(result), Some(returned));
-                }
+                Ok(result) => journal.end(place, result),
                 Err(cenote_replica::client::Error::Ended(_)) => return,
                 Err(error) => {
                     journal.problems.push(format!("client {number}: {error}"));
@@ -431,7 +495,11 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
         };
         let client = Rc::new(Client::new(port, layout(plan), session(number)));
         clients.push(Rc::clone(&client));
-        tasks.push(Task::new(work(client, plan.clone(), Rc::clone(&journal), number)));
+        let (plan, journal) = (plan.clone(), Rc::clone(&journal));
+        tasks.push(match plan.ordered {
+            true => Task::new(ordered::work(client, plan, journal, number)),
+            false => Task::new(work(client, plan, journal, number)),
+        });
     }
     let mut blows: Vec<(Time, Blow)> = Vec::new();
     {
@@ -571,6 +639,9 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
             }
         }
     }
+    if plan.ordered {
+        ordered::look_over(&world, plan, &journal);
+    }
     let journal = journal.take();
     if let Some(problem) = journal.problems.first() {
         return Err(problem.clone());
@@ -643,8 +714,8 @@ pub fn drive(world: &Shared, tasks: Vec<Pin<Box<dyn Future<Output = ()>>>>) {
     }
 }
 
-/// Whether all copies of the index are equal, and none of its words is in a round. Returns its slots.
-fn copies_are_equal(world: &World, layout: &Layout) -> Result<Vec<Slot>, String> {
+/// Whether all copies of the index are equal, and none of its words is in a round. Returns the slots.
+pub fn copies_are_equal(world: &World, layout: &Layout) -> Result<Vec<Slot>, String> {
     let word = |node: NodeId, at: Address| {
         let bytes = world
             .memory(node, at.region())
@@ -661,8 +732,7 @@ fn copies_are_equal(world: &World, layout: &Layout) -> Result<Vec<Slot>, String>
             false => Err(format!("copies of {at:x?} differ: {copies:x?}")),
         }
     };
-    let mut slots = Vec::new();
-    let mut segments = BTreeSet::new();
+    let (mut segments, mut slots) = (BTreeSet::new(), Vec::new());
     for n in 0..1_u32 << layout.depth {
         segments.insert(equal(layout.directory.plus(8 * n))? & ((1 << 46) - 1));
     }

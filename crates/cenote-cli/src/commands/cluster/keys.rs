@@ -13,6 +13,9 @@ use crate::output::Output;
 pub struct PutArgs {
     #[command(flatten)]
     cluster: ClusterArg,
+    /// In the ordered map of this name
+    #[arg(long, value_name = "MAP")]
+    ordered: Option<String>,
     /// The key
     key: String,
     /// Its value
@@ -26,6 +29,9 @@ pub struct PutArgs {
 pub struct KeyArgs {
     #[command(flatten)]
     cluster: ClusterArg,
+    /// In the ordered map of this name
+    #[arg(long, value_name = "MAP")]
+    ordered: Option<String>,
     /// The key
     key: String,
     #[command(flatten)]
@@ -36,19 +42,32 @@ pub struct KeyArgs {
 pub fn put(args: &PutArgs) -> Result<ExitCode, Failure> {
     let key = args.hex.decode("key", &args.key)?;
     let value = args.hex.decode("value", &args.value)?;
-    args.cluster.open()?.put(&key, &value)?;
+    match &args.ordered {
+        Some(name) => {
+            args.cluster.open_ordered(name)?.put(&key, &value)?;
+        }
+        None => args.cluster.open()?.put(&key, &value)?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a value; exit code 1 if there is none.
 pub fn get(args: &KeyArgs, out: &Output) -> Result<ExitCode, Failure> {
     let key = args.hex.decode("key", &args.key)?;
-    print(&args.cluster, &key, args.hex, out)
+    let found = match &args.ordered {
+        Some(name) => args.cluster.open_ordered(name)?.get(&key)?,
+        None => args.cluster.open()?.get(&key)?,
+    };
+    show(found, &key, args.hex, out)
 }
 
 /// Prints the value of a key; exit code 1 if there is none.
 pub fn print(cluster: &ClusterArg, key: &[u8], hex: HexArg, out: &Output) -> Result<ExitCode, Failure> {
-    let Some(value) = cluster.open()?.get(key)? else {
+    show(cluster.open()?.get(key)?, key, hex, out)
+}
+
+fn show(found: Option<Vec<u8>>, key: &[u8], hex: HexArg, out: &Output) -> Result<ExitCode, Failure> {
+    let Some(value) = found else {
         return Err(Failure::failed(format!("there is no key {}", hex.show(key))));
     };
     if out.json {
@@ -71,7 +90,11 @@ pub fn print(cluster: &ClusterArg, key: &[u8], hex: HexArg, out: &Output) -> Res
 /// Unbinds a key; exit code 1 if it was bound to nothing.
 pub fn del(args: &KeyArgs) -> Result<ExitCode, Failure> {
     let key = args.hex.decode("key", &args.key)?;
-    match args.cluster.open()?.remove(&key)? {
+    let was_bound = match &args.ordered {
+        Some(name) => args.cluster.open_ordered(name)?.remove(&key)?,
+        None => args.cluster.open()?.remove(&key)?,
+    };
+    match was_bound {
         true => Ok(ExitCode::SUCCESS),
         false => Err(Failure::failed(format!(
             "there is no key {}",

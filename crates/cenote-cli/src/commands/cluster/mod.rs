@@ -8,12 +8,14 @@
 //! | `master` | the master as a process |
 //! | `status` | how it is |
 //! | `keys` | single keys |
+//! | `scan` | keys of an ordered map, in their order |
 //! | `bench` | what operations cost |
 
 mod bench;
 pub mod keys;
 mod master;
 pub mod place;
+mod scan;
 pub mod start;
 mod status;
 pub mod token;
@@ -49,6 +51,8 @@ enum Command {
     Get(keys::KeyArgs),
     /// Remove a key
     Del(keys::KeyArgs),
+    /// Print keys and values of an ordered map in the order of the keys
+    Scan(scan::ScanArgs),
     /// Measure what operations cost
     Bench(bench::BenchArgs),
     /// Add a memory node
@@ -80,6 +84,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         Command::Put(args) => keys::put(&args),
         Command::Get(args) => keys::get(&args, out),
         Command::Del(args) => keys::del(&args),
+        Command::Scan(args) => scan::run(&args, out),
         Command::Bench(args) => bench::run(&args, out),
         Command::AddNode(args) => start::add(&args, out),
         Command::Drain(args) => start::drain(&args, out),

@@ -9,7 +9,7 @@ use cenote_cluster::masters::{Masters, SCHEME};
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
 use cenote_cluster::store::{SCHEME, TOKEN_VARIABLE};
-use cenote_cluster::{Map, Options};
+use cenote_cluster::{Map, Options, OrderedMap};
 use serde::{Deserialize, Serialize};
 
 use super::token::read_token;
@@ -194,6 +194,11 @@ impl ClusterArg {
     pub fn options(&self) -> Result<Options, Failure> {
         let (masters, token) = self.resolve()?;
         Ok(Options::new(masters, token))
+    }
+
+    /// Joins, for an ordered map.
+    pub fn open_ordered(&self, name: &str) -> Result<OrderedMap, Failure> {
+        Ok(OrderedMap::open(&self.options()?, name.as_bytes())?)
     }
 
     /// Joins.

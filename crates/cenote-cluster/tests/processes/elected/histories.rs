@@ -89,7 +89,7 @@ fn histories_are_linearizable_whichever_master_leads() {
     let mut cluster = Elected::new(2);
     let masters = cluster.all();
     let clients: Vec<Client> = (0..3)
-        .map(|_| Client::start(&Place::here(), &masters, random.random()))
+        .map(|_| Client::start(&Place::here(), "client", &masters, random.random()))
         .collect();
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..set("CENOTE_TEST_ROUNDS", 1) {
