@@ -38,6 +38,7 @@ use cache::Cache;
 use doubt::Doubting;
 use known::Known;
 
+pub use cache::Caching;
 pub use change::Changed;
 
 /// How a map lies in its regions. The same for all its clients.
@@ -160,6 +161,14 @@ impl<N: Verbs + Control> Client<N> {
             heap: RefCell::default(),
             known: RefCell::default(),
             cache: RefCell::default(),
+        }
+    }
+
+    /// A client that has just joined, and caches where objects are in a way of its own.
+    pub fn with_caching(net: N, layout: Layout, session: Session, caching: Caching) -> Self {
+        Self {
+            cache: RefCell::new(Cache::new(caching)),
+            ..Self::new(net, layout, session)
         }
     }
 
