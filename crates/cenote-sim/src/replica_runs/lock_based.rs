@@ -24,7 +24,9 @@ use super::store::Store;
 use crate::rdma::Port;
 
 /// Bytes of a bucket: its lock and its slots.
-const BUCKET: u32 = 64;
+pub const BUCKET: u32 = 64;
+/// So many for each record that is loaded: a bucket overflows only with luck that nobody has, and few keys share a lock.
+pub const BUCKETS_PER_RECORD: u64 = 8;
 /// Marks a slot that has a record.
 const IS_RECORD: u64 = 1 << 63;
 
@@ -52,8 +54,7 @@ impl Client {
         let regions = u64::from(regions);
         Self {
             port,
-            // Half a record in each: a bucket never overflows but with luck that nobody has.
-            buckets: (2 * records.max(1) / regions).max(1) * regions,
+            buckets: (BUCKETS_PER_RECORD * records.max(1)).div_ceil(regions) * regions,
             regions,
             record: (8 + bytes).next_multiple_of(64),
             reads_lock,

@@ -51,6 +51,7 @@ impl Master {
 
     /// Closes regions, makes their copies equal, and opens them, without the nodes that are down.
     pub async fn close(&mut self, closed: &BTreeSet<u16>) -> Result<Report, String> {
+        self.tell_nodes(closed).await;
         self.key += 1;
         let mut view: View = (*self.port.view()).clone();
         view.number += 1;
@@ -97,5 +98,21 @@ impl Master {
         }
         self.port.world.borrow_mut().set_view(view);
         Ok(report)
+    }
+
+    /// What it costs to tell the nodes of regions that are closed the new keys, one node after another. The keys change when all have been told.
+    async fn tell_nodes(&self, closed: &BTreeSet<u16>) {
+        let view = self.port.view();
+        let regions = closed.iter().filter_map(|number| view.region(*number));
+        let nodes: BTreeSet<usize> = regions
+            .flat_map(|region| &region.nodes)
+            .map(|node| machine(*node))
+            .collect();
+        for node in nodes {
+            let is_up = self.port.world.borrow().machines[node].is_up;
+            if is_up {
+                self.port.call(node, (64, 64), || ()).await;
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ use cenote_replica::memory::block::size_of;
 use cenote_replica::verbs::Address;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
 
+use super::lock_based::{BUCKET, BUCKETS_PER_RECORD};
 use crate::rdma::World;
 
 /// Bytes of a block.
@@ -136,7 +137,8 @@ impl Place {
         let regions = self.regions();
         let segments = self.records.div_ceil(KEYS_PER_SEGMENT).next_power_of_two() as u32;
         let tables = (segments / u32::from(regions) + 1) * (1 << 15);
-        let table = self.records.max(1) as u32 / u32::from(regions) * 2 * 64;
+        let buckets = (BUCKETS_PER_RECORD * self.records.max(1)).div_ceil(u64::from(regions));
+        let table = buckets as u32 * BUCKET;
         let first = (TABLES_AT + tables.max(table)).next_multiple_of(BLOCK);
         Blocks {
             segment: self.layout().map(|layout| size_of(layout.segments.bytes())),

@@ -21,7 +21,7 @@ const SYSTEMS: [System; 4] = [
     System::Locks { reads_lock: false },
 ];
 /// Of the most clients, those are there.
-const SHARES: [u32; 5] = [16, 8, 4, 2, 1];
+const SHARES: [u32; 3] = [8, 2, 1];
 const GAIN: Quantity = quantity("cenote over this", "times");
 
 pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
