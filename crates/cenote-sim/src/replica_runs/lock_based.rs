@@ -9,7 +9,7 @@
 //! | last | unlock | unlock |
 //!
 //! Reads lock, as a record is changed in place and the paper says of reads, too, that locks bound them (section 6.3). They need not if a record is read at once and has a checksum:
-//! [`Client::reads_lock`]. **In its favour**: no client dies with a lock, nothing is logged, memory is not reclaimed.
+//! [`System::Locks`](super::System::Locks). **In its favour**: no client dies with a lock, nothing is logged, memory is not reclaimed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -40,6 +40,8 @@ pub struct Client {
     record: u32,
     /// Whether a read locks.
     reads_lock: bool,
+    /// Locks at most.
+    locks: u64,
     free: Cell<(Option<Address>, u32)>,
     /// Where it saw records.
     seen: RefCell<HashMap<Vec<u8>, Address>>,
@@ -49,8 +51,9 @@ pub struct Client {
 type Slots = Vec<u64>;
 
 impl Client {
-    /// A client of a table for so many records, of so many bytes of key and value, in so many regions.
-    pub fn new(port: Port, records: u64, regions: u16, bytes: u32, reads_lock: bool) -> Self {
+    /// A client of a table for so many records, of so many bytes of key and value, in so many regions; whether reads lock, and how many locks there are at
+    /// most.
+    pub fn new(port: Port, records: u64, regions: u16, bytes: u32, (reads_lock, locks): (bool, u64)) -> Self {
         let regions = u64::from(regions);
         Self {
             port,
@@ -58,13 +61,22 @@ impl Client {
             regions,
             record: (8 + bytes).next_multiple_of(64),
             reads_lock,
+            locks,
             free: Cell::new((None, 0)),
             seen: RefCell::default(),
         }
     }
 
     fn bucket(&self, key: &[u8]) -> Address {
-        let number = Hash::of(key).prefix % self.buckets;
+        self.bucket_at(Hash::of(key).prefix % self.buckets)
+    }
+
+    /// The bucket whose lock is that of a key.
+    fn lock_of(&self, key: &[u8]) -> Address {
+        self.bucket_at(Hash::of(key).prefix % self.buckets % self.locks)
+    }
+
+    fn bucket_at(&self, number: u64) -> Address {
         let place = (number / self.regions) as u32 * BUCKET;
         Address::new((number % self.regions) as u16, TABLES_AT + place)
     }
@@ -213,46 +225,46 @@ impl Store for Client {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
         let bucket = self.bucket(key);
         if self.reads_lock {
-            self.lock(bucket).await?;
+            self.lock(self.lock_of(key)).await?;
         }
         let (_, found) = self.find(bucket, key, true).await?;
         if self.reads_lock {
-            self.unlock(bucket).await?;
+            self.unlock(self.lock_of(key)).await?;
         }
         Ok(found.and_then(|(_, record)| value_of(&record, key)))
     }
 
     async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), String> {
         let bucket = self.bucket(key);
-        self.lock(bucket).await?;
+        self.lock(self.lock_of(key)).await?;
         match self.find(bucket, key, false).await? {
             (_, Some((at, _))) => self.write_record(at, key, value).await?,
             (slots, None) => self.bind(bucket, &slots, key, value).await?,
         }
-        self.unlock(bucket).await
+        self.unlock(self.lock_of(key)).await
     }
 
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, String> {
         let bucket = self.bucket(key);
-        self.lock(bucket).await?;
+        self.lock(self.lock_of(key)).await?;
         let (slots, found) = self.find(bucket, key, false).await?;
         if found.is_none() {
             self.bind(bucket, &slots, key, value).await?;
         }
-        self.unlock(bucket).await?;
+        self.unlock(self.lock_of(key)).await?;
         Ok(found.is_none())
     }
 
     async fn remove(&self, key: &[u8]) -> Result<bool, String> {
         let bucket = self.bucket(key);
-        self.lock(bucket).await?;
+        self.lock(self.lock_of(key)).await?;
         let (slots, found) = self.find(bucket, key, false).await?;
         if let Some((at, _)) = &found {
             let of = |slot: &u64| *slot == at.bits() | IS_RECORD;
             let slot = slots.iter().position(of).ok_or("a record has no slot")?;
             self.set(bucket, slot, 0).await?;
         }
-        self.unlock(bucket).await?;
+        self.unlock(self.lock_of(key)).await?;
         Ok(found.is_some())
     }
 

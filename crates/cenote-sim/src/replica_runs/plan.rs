@@ -23,6 +23,8 @@ pub enum System {
     Locks {
         /// Whether a read locks.
         reads_lock: bool,
+        /// How many locks there are at most; else one for each bucket.
+        locks: u64,
     },
 }
 
@@ -38,7 +40,15 @@ impl System {
         invalid_max: 0,
     });
     /// Locks that reads take, too.
-    pub const LOCKS: Self = Self::Locks { reads_lock: true };
+    pub const LOCKS: Self = Self::Locks {
+        reads_lock: true,
+        locks: u64::MAX,
+    };
+    /// Locks that reads do not take.
+    pub const LOCKS_FOR_CHANGES: Self = Self::Locks {
+        reads_lock: false,
+        locks: u64::MAX,
+    };
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -48,8 +58,10 @@ impl System {
             Self::Sequential => "sequential",
             Self::NodeAllocated => "allocation at nodes",
             Self::MetadataServer => "metadata server",
-            Self::Locks { reads_lock: true } => "remote locks",
-            Self::Locks { reads_lock: false } => "remote locks, reads without",
+            Self::Locks { reads_lock: true, .. } => "remote locks",
+            Self::Locks {
+                reads_lock: false, ..
+            } => "remote locks, reads without",
         }
     }
 }

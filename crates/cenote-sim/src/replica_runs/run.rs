@@ -85,11 +85,15 @@ pub fn measure(plan: &Plan) -> Result<Vec<Outcome>, RunError> {
             };
             Run::new(plan, &ground, ports.map(store).collect()).phases()
         }
-        System::Locks { reads_lock } => {
+        System::Locks { reads_lock, locks } => {
             let (records, regions) = (plan.place.records, plan.place.regions());
             let store = |port| {
                 Rc::new(lock_based::Client::new(
-                    port, records, regions, plan.bytes, reads_lock,
+                    port,
+                    records,
+                    regions,
+                    plan.bytes,
+                    (reads_lock, locks),
                 ))
             };
             Run::new(plan, &ground, ports.map(store).collect()).phases()

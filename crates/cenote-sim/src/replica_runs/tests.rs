@@ -151,9 +151,15 @@ fn all_stores_are_linearizable() {
         metadata_server::Client::new(port, server, Rc::clone(&ground.blocks), BYTES, 2)
     });
     assert_eq!(served, [true; 20]);
-    for reads_lock in [true, false] {
-        let locked = histories(System::Locks { reads_lock }, true, |plan, _, port| {
-            lock_based::Client::new(port, plan.place.records, plan.place.regions(), BYTES, reads_lock)
+    for system in [System::LOCKS, System::LOCKS_FOR_CHANGES] {
+        let locked = histories(system, true, |plan, _, port| {
+            lock_based::Client::new(
+                port,
+                plan.place.records,
+                plan.place.regions(),
+                BYTES,
+                (system == System::LOCKS, u64::MAX),
+            )
         });
         assert_eq!(locked, [true; 20]);
     }

@@ -21,7 +21,7 @@ const GAINS: [Quantity; 2] = [
 
 type Case = (&'static str, fn(&mut Plan));
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     ("as it is", |_| {}),
     ("ours does not reclaim memory", |plan| plan.reclaims = false),
     ("a request takes 1 us", |plan| plan.profile.request_ns = 1_000.0),
@@ -30,6 +30,11 @@ const CASES: [Case; 8] = [
     ("the server has 4 cores", |plan| plan.profile.server_cores = 4),
     ("ten times the atomic verbs", |plan| {
         plan.profile.nic_matomics_per_s *= 10.0;
+    }),
+    ("remote locks: one for all keys", |plan| {
+        if let System::Locks { locks, .. } = &mut plan.system {
+            *locks = 1;
+        }
     }),
     ("twice the bandwidth", |plan| plan.profile.nic_gbit_per_s *= 2.0),
 ];

@@ -58,7 +58,7 @@ mod tests {
     use super::Size;
 
     const SMALL: Size = Size {
-        records: 300,
+        records: 2_000,
         clients: 8,
         milliseconds: 1,
     };

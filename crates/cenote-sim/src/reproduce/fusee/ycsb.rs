@@ -18,7 +18,7 @@ const SYSTEMS: [System; 4] = [
     System::OURS,
     System::MetadataServer,
     System::LOCKS,
-    System::Locks { reads_lock: false },
+    System::LOCKS_FOR_CHANGES,
 ];
 /// Of the most clients, those are there.
 const SHARES: [u32; 3] = [8, 2, 1];
