@@ -46,7 +46,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
         charted: Charted::Cases([A, C]),
         rows,
         notes: vec![
-            "The profile's time of a request is assumed; of A, what is left is nearly in inverse proportion to it.",
+            "The profile's time of a request was taken from this figure: that A has about the paper's number shows only that the model gives back its input.",
         ],
     })
 }

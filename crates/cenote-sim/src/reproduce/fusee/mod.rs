@@ -58,8 +58,8 @@ mod tests {
     use super::Size;
 
     const SMALL: Size = Size {
-        records: 2_000,
-        clients: 8,
+        records: 1_000,
+        clients: 4,
         milliseconds: 1,
     };
 
