@@ -13,6 +13,8 @@ pub mod msi;
 pub mod own;
 pub mod policy;
 pub mod profile;
+pub mod rdma;
+pub mod replica_runs;
 pub mod reproduce;
 pub mod schedule;
 pub mod subjects;

@@ -13,17 +13,32 @@
 //! new one. Each use renews an entry, so the keys that are used several times in an era stay.
 //!
 //! An object of a key that is often changed is read in vain. So an entry counts how often it was asked for, and how often it was out of date; above
-//! [`INVALID_MAX`] nothing is read along with the slots until enough of them have been right again.
+//! [`Caching::invalid_max`] nothing is read along with the slots until enough of them have been right again.
 
 use crate::index::layout::Hash;
 use crate::mutant::{self, Mutant};
 use crate::slot::value::{Content, Slot};
 use crate::verbs::Address;
 
-/// Entries of a client; each has 32 bytes.
-const ENTRIES: usize = 1 << 14;
-/// Of so many uses of an entry, in percent, the object may have been another one.
-const INVALID_MAX: u32 = 50;
+/// How a client caches where objects are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caching {
+    /// Entries; each has 32 bytes. Without any nothing is cached.
+    pub entries: usize,
+    /// Of so many uses of an entry, in percent, the object may have been another one; above that it is not read along with the slots.
+    pub invalid_max: u32,
+}
+
+impl Default for Caching {
+    /// 16,384 entries, and half of the uses.
+    fn default() -> Self {
+        Self {
+            entries: 1 << 14,
+            invalid_max: 50,
+        }
+    }
+}
+
 /// Uses after which the counts are halved, so that they follow the key's present use.
 const USES_MAX: u16 = 64;
 
@@ -57,15 +72,24 @@ struct Entry {
 /// The entries, one for each remainder of a key's hash.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
+    caching: Caching,
     entries: Vec<Option<Entry>>,
 }
 
 impl Cache {
+    /// An empty one.
+    pub fn new(caching: Caching) -> Self {
+        Self {
+            caching,
+            entries: Vec::new(),
+        }
+    }
+
     /// The object of a key to read along with its slots, by an operation that began then.
     pub fn place(&self, hash: &Hash, now: Moment) -> Option<Place> {
         let entry = self.entry(hash)?;
         let is_present = entry.seen == now || mutant::is(Mutant::CachedForEver);
-        let is_worth_it = u32::from(entry.invalid) * 100 <= u32::from(entry.uses) * INVALID_MAX;
+        let is_worth_it = u32::from(entry.invalid) * 100 <= u32::from(entry.uses) * self.caching.invalid_max;
         (is_present && is_worth_it).then_some(entry.place)
     }
 
@@ -94,15 +118,20 @@ impl Cache {
     /// A key is bound to nothing.
     pub fn forget(&mut self, hash: &Hash) {
         if self.entry(hash).is_some() {
-            self.entries[number(hash)] = None;
+            let number = self.number(hash);
+            self.entries[number] = None;
         }
     }
 
     fn put(&mut self, hash: &Hash, place: Place, seen: Moment, (uses, invalid): (u16, u16)) {
-        if self.entries.is_empty() {
-            self.entries.resize(ENTRIES, None);
+        if self.caching.entries == 0 {
+            return;
         }
-        self.entries[number(hash)] = Some(Entry {
+        if self.entries.is_empty() {
+            self.entries.resize(self.caching.entries, None);
+        }
+        let number = self.number(hash);
+        self.entries[number] = Some(Entry {
             prefix: hash.prefix,
             place,
             seen,
@@ -112,8 +141,12 @@ impl Cache {
     }
 
     fn entry(&self, hash: &Hash) -> Option<&Entry> {
-        let entry = self.entries.get(number(hash))?.as_ref()?;
+        let entry = self.entries.get(self.number(hash))?.as_ref()?;
         (entry.prefix == hash.prefix).then_some(entry)
+    }
+
+    fn number(&self, hash: &Hash) -> usize {
+        hash.prefix as usize % self.caching.entries.max(1)
     }
 }
 
@@ -127,13 +160,9 @@ fn place_of(slot: Slot) -> Option<Place> {
     }
 }
 
-fn number(hash: &Hash) -> usize {
-    hash.prefix as usize % ENTRIES
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Cache, Moment, Place};
+    use super::{Cache, Caching, Moment, Place};
     use crate::index::layout::Hash;
     use crate::slot::value::Slot;
     use crate::verbs::Address;
@@ -163,6 +192,18 @@ mod tests {
         assert_eq!(cache.place(&hash, at(4)), Some(place));
         cache.saw(&hash, Slot::vacant(1), at(5));
         assert_eq!(cache.place(&hash, at(5)), None);
+    }
+
+    #[test]
+    fn without_entries_nothing_is_cached() {
+        let mut cache = Cache::new(Caching {
+            entries: 0,
+            ..Caching::default()
+        });
+        let hash = Hash::of(b"key");
+        cache.saw(&hash, slot(&hash, 5), at(1));
+        cache.forget(&hash);
+        assert_eq!(cache.place(&hash, at(1)), None);
     }
 
     #[test]

@@ -46,6 +46,7 @@ use cache::Cache;
 use doubt::Doubting;
 use known::Known;
 
+pub use cache::Caching;
 pub use change::Changed;
 pub use ordered::{OrderedMap, Pairs, Shape};
 pub use replace::{Replaced, Versioned};
@@ -201,6 +202,14 @@ impl<N: Verbs + Control> Client<N> {
             swept,
             known: RefCell::default(),
             cache: RefCell::default(),
+        }
+    }
+
+    /// A client that has just joined, and caches where objects are in a way of its own.
+    pub fn with_caching(net: N, layout: Layout, session: Session, caching: Caching) -> Self {
+        Self {
+            cache: RefCell::new(Cache::new(caching)),
+            ..Self::new(net, layout, session)
         }
     }
 

@@ -13,6 +13,7 @@ mod contention;
 mod counting;
 pub mod curves;
 mod drawing;
+mod fusee;
 mod lupin_detection;
 mod lupin_hosts;
 mod lupin_table2;
@@ -45,6 +46,7 @@ use serde::Serialize;
 use crate::exec::Ended;
 use crate::lock_runs::LockRunError;
 use crate::profile::ProfileError;
+use crate::replica_runs::RunError;
 use crate::throughput::ThroughputError;
 
 pub use measure::{Measured, Place, measure};
@@ -211,6 +213,9 @@ pub enum ReproduceError {
     /// A simulated run went wrong.
     #[error(transparent)]
     Throughput(#[from] ThroughputError),
+    /// A simulated run of stores on memory nodes went wrong.
+    #[error(transparent)]
+    Stores(#[from] RunError),
     /// A simulated run of locks went wrong.
     #[error(transparent)]
     Locks(#[from] LockRunError),
@@ -240,7 +245,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 20] = [
+const FIGURES: [(&str, Make); 33] = [
     (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
     (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
     (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
@@ -265,6 +270,45 @@ const FIGURES: [(&str, Make); 20] = [
     (soul_costs::NAME, |_, progress| soul_costs::make(progress)),
     (soul_fig10::NAME, |_, progress| soul_fig10::make(progress)),
     (soul_fig11::NAME, |_, progress| soul_fig11::make(progress)),
+    (fusee::latency::NAME, |_, progress| {
+        fusee::latency::make(fusee::USUAL, progress)
+    }),
+    (fusee::micro::NAME, |_, progress| {
+        fusee::micro::make(fusee::USUAL, progress)
+    }),
+    (fusee::sizes::NAME, |_, progress| {
+        fusee::sizes::make(fusee::USUAL, progress)
+    }),
+    (fusee::ycsb::NAME, |_, progress| {
+        fusee::ycsb::make(fusee::USUAL, progress)
+    }),
+    (fusee::costs::NAME, |_, progress| {
+        fusee::costs::make(fusee::USUAL, progress)
+    }),
+    (fusee::nodes::NAME, |_, progress| {
+        fusee::nodes::make(fusee::USUAL, progress)
+    }),
+    (fusee::ratio::NAME, |_, progress| {
+        fusee::ratio::make(fusee::USUAL, progress)
+    }),
+    (fusee::threshold::NAME, |_, progress| {
+        fusee::threshold::make(fusee::USUAL, progress)
+    }),
+    (fusee::allocation::NAME, |_, progress| {
+        fusee::allocation::make(fusee::USUAL, progress)
+    }),
+    (fusee::copies::NAME, |_, progress| {
+        fusee::copies::make(fusee::USUAL, progress)
+    }),
+    (fusee::crash::NAME, |_, progress| {
+        fusee::crash::make(fusee::USUAL, progress)
+    }),
+    (fusee::elasticity::NAME, |_, progress| {
+        fusee::elasticity::make(fusee::USUAL, progress)
+    }),
+    (fusee::recovery::NAME, |_, progress| {
+        fusee::recovery::make(fusee::USUAL, progress)
+    }),
 ];
 
 /// The names of all figures.

@@ -1,0 +1,98 @@
+//! FUSEE's evaluation (section 6) on the profile `rdma`: the shipped client of the replicated map, and the stores that it is compared with.
+//!
+//! Every figure can be made of a smaller [`Size`], which takes moments and says nothing but that it can be made.
+
+pub mod allocation;
+pub mod copies;
+pub mod costs;
+pub mod crash;
+pub mod elasticity;
+pub mod latency;
+pub mod micro;
+pub mod nodes;
+pub mod ratio;
+pub mod recovery;
+pub mod sizes;
+pub mod threshold;
+pub mod ycsb;
+
+use super::{Progress, Quantity, ReproduceError};
+use crate::replica_runs::{Outcome, Plan, System, measure};
+
+/// How large a figure's runs are.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Records that are loaded.
+    pub records: u64,
+    /// Clients at most.
+    pub clients: u32,
+    /// How long each workload counts; it runs as long before.
+    pub milliseconds: u64,
+}
+
+/// The paper's records and clients, and an interval between heartbeats.
+pub const USUAL: Size = Size {
+    records: 100_000,
+    clients: 128,
+    milliseconds: 20,
+};
+
+const THROUGHPUT: Quantity = quantity("throughput", "Mops/s");
+
+const fn quantity(name: &'static str, unit: &'static str) -> Quantity {
+    Quantity { name, unit }
+}
+
+fn plan(system: System, size: Size) -> Result<Plan, ReproduceError> {
+    Ok(Plan::new(system, size.clients, size.records)?)
+}
+
+/// The outcomes of all plans, in their order.
+fn run(plans: &[Plan], progress: Progress<'_>) -> Result<Vec<Vec<Outcome>>, ReproduceError> {
+    Ok(super::sweep::each(plans, measure, progress)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Figure, Progress, ReproduceError};
+    use super::Size;
+
+    const SMALL: Size = Size {
+        records: 1_000,
+        clients: 4,
+        milliseconds: 1,
+    };
+
+    #[test]
+    fn figures_have_all_their_numbers() {
+        type Make = fn(Size, Progress<'_>) -> Result<Figure, ReproduceError>;
+        let figures: [Make; 13] = [
+            super::latency::make,
+            super::micro::make,
+            super::sizes::make,
+            super::ycsb::make,
+            super::nodes::make,
+            super::ratio::make,
+            super::threshold::make,
+            super::allocation::make,
+            super::copies::make,
+            super::crash::make,
+            super::elasticity::make,
+            super::recovery::make,
+            super::costs::make,
+        ];
+        for make in figures {
+            let figure = make(SMALL, &|_, _| {}).unwrap();
+            assert!(
+                figure.rows.iter().all(|row| row.ours.is_some()),
+                "{}",
+                figure.table()
+            );
+            assert!(
+                figure.rows.iter().any(|row| row.ours > Some(0.0)),
+                "{}",
+                figure.table()
+            );
+        }
+    }
+}
