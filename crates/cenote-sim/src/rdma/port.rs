@@ -112,6 +112,10 @@ impl Control for Port {
         heard.copied().unwrap_or(Eras { now: 1, least: 1 })
     }
 
+    fn sessions_ended(&self) -> u64 {
+        0
+    }
+
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {
         let view = self.view();
         let is_closed = view

@@ -38,6 +38,10 @@ impl Control for Sequential {
         self.0.eras()
     }
 
+    fn sessions_ended(&self) -> u64 {
+        0
+    }
+
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {
         self.0.later(than, region).await
     }
