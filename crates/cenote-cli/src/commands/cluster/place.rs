@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use cenote_cluster::masters::{Masters, SCHEME};
 use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::session::Line;
-use cenote_cluster::store::{SCHEME, TOKEN_VARIABLE};
+use cenote_cluster::store::TOKEN_VARIABLE;
 use cenote_cluster::{Map, Options, OrderedMap};
 use serde::{Deserialize, Serialize};
 
