@@ -165,8 +165,11 @@ fn all_stores_are_linearizable() {
     }
 }
 
+/// A key and a value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// A store whose changes return before they are done.
-struct Hasty<S>(Rc<S>, Rc<RefCell<Vec<(Vec<u8>, Vec<u8>)>>>);
+struct Hasty<S>(Rc<S>, Rc<RefCell<Vec<Pair>>>);
 
 impl<S: Store> Store for Hasty<S> {
     fn port(&self) -> &Port {
