@@ -8,7 +8,7 @@
 //! | free in its list, or taken for a change of its own that goes on | nothing: its words say nothing |
 //! | in the index, or an extent of one that is | nothing |
 //! | in no slot, not freed | it is retired here, as in a block that is taken over; if another has retired it as well, that does no harm |
-//! | freed, without a mark | who freed it went before it had set the mark, or this client was interrupted when it had cleared it: it is taken back |
+//! | freed, without a mark | who freed it went before it had set the mark: it is taken back |
 //!
 //! Sessions count as ended when what they had begun has been decided, so an object that is in no slot then will be in none later, if its own client has no change
 //! that goes on with it. A crash of this client leaves its blocks to others, who [take them over](super::adopt).

@@ -1,5 +1,6 @@
 //! What a client does in the background: it frees what it has retired, and finds what others have freed in its blocks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::{Client, Error, Step, all_written, bytes_read, read, region, writes};
@@ -7,105 +8,160 @@ use crate::memory::block::{Cut, FREED};
 use crate::memory::heap::Retired;
 use crate::mutant::{self, Mutant};
 use crate::slot::snapshot::Interrupted;
-use crate::verbs::{Completion, Request, Verb, Verbs};
+use crate::verbs::{Address, Completion, Request, Verb, Verbs};
 use crate::view::{Control, View};
+
+/// Objects that are freed, and blocks whose marks are read, in one round trip.
+const BATCH: usize = 128;
+
+/// A block, and which of its objects are marked.
+type Marked = (Cut, Vec<u32>);
 
 impl<N: Verbs + Control> Client<N> {
     /// Frees what was retired long enough ago, and takes back what was freed in this client's blocks. Returns how many objects it took back.
     ///
     /// One upkeep at a time. When sessions have ended, it looks for objects that their clients were to free.
     ///
-    /// Cost: four round trips for each object that is freed, one for each block, two more for each in which something was freed; after a session has ended, the
-    /// transfer of the client's blocks, and a round trip or two for each 64 objects in them.
+    /// Cost: one round trip for each 128 objects that are freed, two more if some of them are in others' blocks; one for each 128 blocks, two for each block in which others have freed something; after a
+    /// session has ended, the transfer of the client's blocks, and a round trip or two for each 64 objects in them.
     pub async fn upkeep(&self) -> Result<usize, Error> {
         let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras());
-        for retired in reclaimable {
-            let freed = self
-                .under_views(async |view| self.free(view, retired).await)
-                .await;
-            unless_lost(freed)?;
+        let mut taken = 0;
+        for some in reclaimable.chunks(BATCH) {
+            taken += self.under_views(async |view| self.free(view, some).await).await?;
         }
         let blocks: Vec<Cut> = self.heap.borrow().blocks().collect();
-        let mut taken = 0;
-        for cut in blocks {
-            let taken_back = self
-                .under_views(async |view| self.take_back(view, cut).await)
-                .await;
-            taken += unless_lost(taken_back)?;
+        for some in blocks.chunks(BATCH) {
+            let marked = self
+                .under_views(async |view| self.marked(view, some).await)
+                .await?;
+            for (cut, marked) in marked {
+                let taken_back = self
+                    .under_views(async |view| self.take_back(view, cut, &marked).await)
+                    .await;
+                taken += unless_lost(taken_back)?;
+            }
         }
         Ok(taken + self.sweep().await?)
     }
 
-    /// Frees an object, unless it has been freed, and perhaps used again: first its own word, then the mark in its block, by which the
-    /// block's owner finds it.
-    async fn free(&self, view: &View, retired: Retired) -> Step<()> {
-        let home = region(view, retired.at.region())?;
-        let swap = |node| Request {
-            node,
-            key: home.key,
-            at: retired.at,
-            verb: Verb::CompareSwap {
-                expected: retired.identity.0,
-                new: retired.identity.0 | FREED,
-            },
+    /// Frees objects, unless they have been freed, and perhaps used again: first their own words, then the marks in their blocks, by which
+    /// the blocks' owners find them. Returns how many were this client's own: it takes those back. What is in regions that are lost stays so.
+    async fn free(&self, view: &View, retired: &[Retired]) -> Step<usize> {
+        // One that is free already was retired twice, and may be taken and written before its word is known.
+        let was_free: BTreeSet<Address> = {
+            let heap = self.heap.borrow();
+            let all = retired.iter().map(|object| object.at);
+            all.filter(|at| heap.is_free(*at) && !mutant::is(Mutant::FreedTwice))
+                .collect()
         };
-        let completions = self
-            .net
-            .post(home.nodes.iter().copied().map(swap).collect())
-            .await;
-        let interrupted = Interrupted {
-            region: retired.at.region(),
-        };
-        let was = |completion: &Completion| match completion {
-            Completion::Was(was) => Ok(*was),
-            _ => Err(interrupted),
-        };
-        let first = was(completions.first().unwrap_or(&Completion::Unknown))?;
-        for completion in &completions {
-            was(completion)?;
+        let (mut batch, mut of) = (Vec::new(), Vec::new());
+        for object in retired {
+            let Ok(home) = region(view, object.at.region()) else {
+                continue;
+            };
+            let swap = |node| Request {
+                node,
+                key: home.key,
+                at: object.at,
+                verb: Verb::CompareSwap {
+                    expected: object.identity.0,
+                    new: object.identity.0 | FREED,
+                },
+            };
+            of.push((*object, batch.len()));
+            batch.extend(home.nodes.iter().copied().map(swap));
         }
-        if first != retired.identity.0 && first != retired.identity.0 | FREED {
-            return Ok(());
+        let completions = self.net.post(batch.clone()).await;
+        let mut words = Vec::with_capacity(batch.len());
+        for (n, request) in batch.iter().enumerate() {
+            match completions.get(n) {
+                Some(Completion::Was(was)) => words.push(*was),
+                _ => {
+                    return Err(Interrupted {
+                        region: request.at.region(),
+                    }
+                    .into());
+                }
+            }
         }
-        let Some(mark) = self.mark(view, retired).await? else {
-            return Ok(());
-        };
-        let batch = writes(view, mark, &Rc::from([1]))?;
+        let is_freed = |(object, first): &&(Retired, usize)| words[*first] & !FREED == object.identity.0;
+        let freed: Vec<Retired> = of.iter().filter(is_freed).map(|(object, _)| *object).collect();
+        let mut others = Vec::new();
+        let mut taken = 0;
+        {
+            let mut heap = self.heap.borrow_mut();
+            for object in freed {
+                if heap.block_of(object.at).is_none() {
+                    others.push(object.at);
+                } else if !was_free.contains(&object.at) && !heap.is_free(object.at) {
+                    heap.give_back(object.at);
+                    taken += 1;
+                }
+            }
+        }
+        if !others.is_empty() {
+            self.mark(view, &others).await?;
+        }
+        Ok(taken)
+    }
+
+    /// Marks objects that are in others' blocks, if these are cut for them.
+    async fn mark(&self, view: &View, objects: &[Address]) -> Step<()> {
+        let blocks: BTreeSet<Address> = objects.iter().map(|at| at.block(self.layout.block)).collect();
+        let mut batch = Vec::with_capacity(blocks.len());
+        for block in &blocks {
+            batch.push(read(view, *block, 8)?);
+        }
+        let completions = self.net.post(batch.clone()).await;
+        let mut cuts = BTreeMap::new();
+        for (n, (block, request)) in blocks.iter().zip(&batch).enumerate() {
+            let size = bytes_read(request, completions.get(n))?;
+            let size = size.try_into().map_or(0, u64::from_le_bytes);
+            let cut = u32::try_from(size)
+                .ok()
+                .and_then(|size| Cut::new(*block, self.layout.block, size));
+            cuts.extend(cut.map(|cut| (*block, cut)));
+        }
+        let mut batch = Vec::new();
+        for at in objects {
+            let cut = cuts.get(&at.block(self.layout.block));
+            if let Some((cut, n)) = cut.and_then(|cut| Some((cut, cut.number(*at)?))) {
+                batch.extend(writes(view, cut.mark(n), &Rc::from([1]))?);
+            }
+        }
         let completions = self.net.post(batch.clone()).await;
         Ok(all_written(&batch, &completions)?)
     }
 
-    /// Where the mark of an object is; `None` if it is in no block that is cut for it.
-    async fn mark(&self, view: &View, retired: Retired) -> Step<Option<crate::verbs::Address>> {
-        let block = retired.at.block(self.layout.block);
-        let request = read(view, block, 8)?;
-        let completions = self.net.post(vec![request.clone()]).await;
-        let size = bytes_read(&request, completions.first())?;
-        let size = size.try_into().map_or(0, u64::from_le_bytes);
-        let cut = u32::try_from(size)
-            .ok()
-            .and_then(|size| Cut::new(block, self.layout.block, size));
-        Ok(cut.and_then(|cut| Some(cut.mark(cut.number(retired.at)?))))
+    /// Which objects of blocks are marked.
+    async fn marked(&self, view: &View, cuts: &[Cut]) -> Step<Vec<Marked>> {
+        let (mut batch, mut of) = (Vec::new(), Vec::new());
+        for cut in cuts {
+            // What is in a region that is lost stays so.
+            if let Ok(request) = read(view, cut.map(), cut.count) {
+                batch.push(request);
+                of.push(*cut);
+            }
+        }
+        let completions = self.net.post(batch.clone()).await;
+        let mut marked = Vec::new();
+        for (n, (cut, request)) in of.iter().zip(&batch).enumerate() {
+            let marks = bytes_read(request, completions.get(n))?;
+            let set = (0..cut.count).zip(marks).filter(|(_, mark)| **mark != 0);
+            let set: Vec<u32> = set.map(|(n, _)| n).collect();
+            if !set.is_empty() {
+                marked.push((*cut, set));
+            }
+        }
+        Ok(marked)
     }
 
-    /// Takes back what was freed in a block.
-    async fn take_back(&self, view: &View, cut: Cut) -> Step<usize> {
-        let request = read(view, cut.map(), cut.count)?;
-        let completions = self.net.post(vec![request.clone()]).await;
-        let marks = bytes_read(&request, completions.first())?;
-        let marked: Vec<u32> = (0..cut.count)
-            .zip(marks)
-            .filter(|(_, mark)| **mark != 0)
-            .map(|(n, _)| n)
-            .collect();
-        if marked.is_empty() {
-            return Ok(0);
-        }
-        // If this is interrupted, its marks are gone: the blocks have to be looked through.
-        let swept = self.swept.replace(None);
+    /// Takes back what is marked in a block. After an interruption it begins again with the same marks.
+    async fn take_back(&self, view: &View, cut: Cut, marked: &[u32]) -> Step<usize> {
         // The marks first: what is freed from now on is marked anew.
         let mut batch = Vec::new();
-        for n in &marked {
+        for n in marked {
             batch.extend(writes(view, cut.mark(*n), &Rc::from([0]))?);
         }
         let completions = self.net.post(batch.clone()).await;
@@ -116,24 +172,27 @@ impl<N: Verbs + Control> Client<N> {
             .map(|n| self.heap.borrow().is_free(cut.object(*n)))
             .collect();
         let mut batch = Vec::new();
-        for n in &marked {
+        for n in marked {
             batch.push(read(view, cut.object(*n), 8)?);
         }
         let completions = self.net.post(batch.clone()).await;
-        let mut taken = 0;
+        let mut freed = Vec::new();
         for ((request, completion), was_free) in batch.iter().zip(&completions).zip(was_free) {
             let word = bytes_read(request, Some(completion))?
                 .try_into()
                 .map_or(0, u64::from_le_bytes);
-            let mut heap = self.heap.borrow_mut();
-            let is_freed = word & FREED != 0 || mutant::is(Mutant::TakenBackUnfreed);
-            let is_free = was_free || heap.is_free(request.at);
-            if is_freed && (!is_free || mutant::is(Mutant::MarksTwice)) {
-                heap.give_back(request.at);
+            if word & FREED != 0 || mutant::is(Mutant::TakenBackUnfreed) {
+                freed.push((request.at, was_free));
+            }
+        }
+        let mut heap = self.heap.borrow_mut();
+        let mut taken = 0;
+        for (at, was_free) in freed {
+            if !(was_free || heap.is_free(at)) || mutant::is(Mutant::MarksTwice) {
+                heap.give_back(at);
                 taken += 1;
             }
         }
-        self.swept.set(swept);
         Ok(taken)
     }
 }

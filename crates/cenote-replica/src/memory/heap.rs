@@ -25,6 +25,8 @@ pub struct Retired {
 pub struct Heap {
     /// Free objects, by size.
     free: BTreeMap<u32, Vec<Address>>,
+    /// The same.
+    listed: BTreeSet<Address>,
     /// Its blocks, by where they are.
     blocks: BTreeMap<Address, Cut>,
     /// In the order in which they were retired.
@@ -43,6 +45,7 @@ impl Heap {
         let kept = usize::from(size <= KEPT_MAX);
         let free = self.free.get_mut(&size)?;
         let at = if free.len() > kept { free.pop() } else { None }?;
+        self.listed.remove(&at);
         self.unwritten.insert(at);
         self.busy.insert(at);
         Some(at)
@@ -51,6 +54,7 @@ impl Heap {
     /// The same, of this size or any larger one, also the last: for removals.
     pub fn take_any(&mut self, size: u32) -> Option<Address> {
         let at = (self.free.range_mut(size..)).find_map(|(_, free)| free.pop())?;
+        self.listed.remove(&at);
         self.unwritten.insert(at);
         self.busy.insert(at);
         Some(at)
@@ -68,13 +72,15 @@ impl Heap {
 
     /// Objects of a block of which their words say nothing: those that are free, and those of operations that go on.
     pub fn own(&self, cut: Cut) -> BTreeSet<Address> {
-        let free = self.free.get(&cut.size).into_iter().flatten();
-        let own = free.chain(&self.unwritten).chain(&self.busy);
-        own.copied().filter(|at| cut.number(*at).is_some()).collect()
+        let inside = cut.object(0)..=cut.object(cut.count - 1);
+        let of = |all: &BTreeSet<Address>| all.range(inside.clone()).copied().collect();
+        let all: [Vec<Address>; 3] = [&self.listed, &self.unwritten, &self.busy].map(of);
+        all.into_iter().flatten().collect()
     }
 
     /// Goes on with a block that another client has cut, and in which these objects are free.
     pub fn adopt(&mut self, cut: Cut, free: Vec<Address>) {
+        self.listed.extend(&free);
         self.free.entry(cut.size).or_default().extend(free);
         self.blocks.insert(cut.at, cut);
     }
@@ -85,6 +91,7 @@ impl Heap {
         let free = self.free.entry(cut.size).or_default();
         // Those in front are taken first.
         free.extend((0..cut.count).rev().map(|n| cut.object(n)));
+        self.listed.extend((0..cut.count).map(|n| cut.object(n)));
         self.blocks.insert(at, cut);
         Some(cut)
     }
@@ -95,16 +102,13 @@ impl Heap {
         self.busy.remove(&at);
         if let Some(cut) = self.block_of(at) {
             self.free.entry(cut.size).or_default().push(at);
+            self.listed.insert(at);
         }
     }
 
     /// Whether an object is in its list of free ones, or was taken from it and may not be written yet.
     pub fn is_free(&self, at: Address) -> bool {
-        if self.unwritten.contains(&at) {
-            return true;
-        }
-        let free = self.block_of(at).and_then(|cut| self.free.get(&cut.size));
-        free.is_some_and(|free| free.contains(&at))
+        self.unwritten.contains(&at) || self.listed.contains(&at)
     }
 
     /// The block of its own that an object is in.

@@ -70,7 +70,7 @@ fn plan(mutant: Mutant) -> Plan {
         Mutant::DoubtForgotten => long,
         Mutant::TakenBackUnfreed | Mutant::AdoptedForgotten => adopting,
         Mutant::NotSwept => adopting,
-        Mutant::BusySwept => Plan {
+        Mutant::BusySwept | Mutant::FreedTwice => Plan {
             upkeep_beside: true,
             ..adopting
         },
