@@ -7,6 +7,7 @@
 //! | [`wire`] | the bytes between a client and a node |
 //! | [`node`] | a memory node |
 //! | [`network`] | the nodes, as a client or the master reaches them |
+//! | [`ofi`] | verbs over libfabric |
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
@@ -21,11 +22,13 @@ pub mod map;
 pub mod master;
 pub mod network;
 pub mod node;
+pub mod ofi;
 pub mod says;
 pub mod session;
 pub mod wire;
 
 pub use map::{Map, Options};
+pub use ofi::Transport;
 
 /// What runs the tasks of one thread.
 fn event_loop() -> io::Result<(tokio::runtime::Runtime, tokio::task::LocalSet)> {

@@ -4,18 +4,19 @@
 //! deadline ends. Batches of several operations share a connection, and are answered in any order.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use cenote_replica::verbs::{Completion, Request};
-use cenote_replica::view::NodeId;
+use cenote_replica::view::{Key, NodeId};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
+use crate::ofi::{Link, Remote, Transport};
 use crate::wire::{Answer, Hello, Item, decode_answers, encode_items, encode_requests, first_frame};
 
 /// How long it may take to connect.
@@ -33,6 +34,9 @@ struct Connection {
     more: Notify,
     waiting: RefCell<HashMap<u64, Waiting>>,
     is_over: Cell<bool>,
+    over: Notify,
+    /// The way for verbs, if they go by libfabric.
+    link: RefCell<Option<Rc<Link>>>,
 }
 
 /// A node, as it is reached.
@@ -46,6 +50,7 @@ struct Peer {
 /// The network.
 pub struct Network {
     token: String,
+    transport: Transport,
     deadline: Duration,
     peers: RefCell<BTreeMap<NodeId, Rc<Peer>>>,
     tag: Cell<u64>,
@@ -53,13 +58,19 @@ pub struct Network {
 
 impl Network {
     /// A network whose batches have so long.
-    pub fn new(token: String, deadline: Duration) -> Self {
+    pub fn new(token: String, transport: Transport, deadline: Duration) -> Self {
         Self {
             token,
+            transport,
             deadline,
             peers: RefCell::default(),
             tag: Cell::new(0),
         }
+    }
+
+    /// How verbs go.
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Where a node is.
@@ -76,6 +87,13 @@ impl Network {
         for (place, request) in batch.iter().enumerate() {
             parts.entry(request.node).or_default().push(place);
         }
+        match self.transport {
+            Transport::Tcp => self.post_messages(batch, parts).await,
+            Transport::Ofi => self.post_verbs(batch, parts).await,
+        }
+    }
+
+    async fn post_messages(&self, batch: &[Request], parts: BTreeMap<NodeId, Vec<usize>>) -> Vec<Completion> {
         let mut completions = vec![Completion::Unknown; batch.len()];
         let mut waits = Vec::new();
         for (node, places) in parts {
@@ -97,6 +115,87 @@ impl Network {
             }
         }
         completions
+    }
+
+    /// By libfabric: a verb's region is reached by what its node says of it, once for each key of the region.
+    async fn post_verbs(&self, batch: &[Request], parts: BTreeMap<NodeId, Vec<usize>>) -> Vec<Completion> {
+        let mut completions = vec![Completion::Unknown; batch.len()];
+        let mut reached = Vec::new();
+        for (node, places) in parts {
+            let way = self.link(node).await;
+            reached.extend(way.map(|(connection, link)| (node, places, connection, link)));
+        }
+        let until = tokio::time::Instant::now() + self.deadline;
+        let mut asked = Vec::new();
+        for (node, places, _, link) in &reached {
+            let regions = places
+                .iter()
+                .map(|place| (batch[*place].at.region(), batch[*place].key));
+            let new: BTreeSet<(u16, Key)> = regions
+                .filter(|(region, key)| link.remote(*region, *key).is_none())
+                .collect();
+            if new.is_empty() {
+                continue;
+            }
+            let items: Vec<Item> = new
+                .iter()
+                .map(|(region, key)| Item::Remote {
+                    region: *region,
+                    key: *key,
+                })
+                .collect();
+            let sent = self.send(*node, |out, tag| encode_items(out, tag, &items)).await;
+            asked.extend(sent.map(|wait| (*node, link, new, wait)));
+        }
+        let mut refused = BTreeSet::new();
+        for (node, link, new, wait) in asked {
+            let Ok(Ok(answers)) = tokio::time::timeout_at(until, wait).await else {
+                continue;
+            };
+            for ((region, key), answer) in new.into_iter().zip(answers) {
+                match answer {
+                    Answer::Remote([word, base]) => link.learn(region, key, Remote { key: word, base }),
+                    _ => drop(refused.insert((node, region, key))),
+                }
+            }
+        }
+        let mut waits = Vec::new();
+        for (node, places, connection, link) in &reached {
+            if connection.is_over.get() {
+                continue;
+            }
+            for place in places {
+                let Request { key, at, verb, .. } = &batch[*place];
+                match link.remote(at.region(), *key) {
+                    Some(remote) => match link.post(remote, *at, verb) {
+                        Some(posted) => waits.push((*place, link, posted)),
+                        None => completions[*place] = Completion::Refused,
+                    },
+                    None if refused.contains(&(*node, at.region(), *key)) => {
+                        completions[*place] = Completion::Refused;
+                    }
+                    None => {}
+                }
+            }
+            link.begin();
+        }
+        for (place, link, posted) in waits {
+            if let Ok(completion) = tokio::time::timeout_at(until, posted.completion()).await {
+                if completion == Completion::Refused {
+                    link.forget(batch[place].at.region(), batch[place].key);
+                }
+                completions[place] = completion;
+            }
+        }
+        completions
+    }
+
+    /// The way for verbs to a node, and the connection that it belongs to.
+    async fn link(&self, node: NodeId) -> Option<(Rc<Connection>, Rc<Link>)> {
+        let peer = self.peers.borrow().get(&node).cloned()?;
+        let connection = self.connection(&peer).await?;
+        let link = connection.link.borrow().clone()?;
+        Some((connection, link))
     }
 
     /// Asks a node for what only the master asks for. `None` if it has not answered within the deadline.
@@ -138,9 +237,9 @@ impl Network {
             }
             let address = peer.address.get()?;
             if !peer.is_connecting.replace(true) {
-                let (peer, token) = (peer.clone(), self.token.clone());
+                let (peer, token, transport) = (peer.clone(), self.token.clone(), self.transport);
                 tokio::task::spawn_local(async move {
-                    match tokio::time::timeout(CONNECT, connect(address, &token)).await {
+                    match tokio::time::timeout(CONNECT, connect(address, &token, transport)).await {
                         Ok(Ok(connection)) => {
                             peer.connection.replace(Some(connection));
                         }
@@ -161,7 +260,7 @@ impl Network {
     }
 }
 
-async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>> {
+async fn connect(address: SocketAddr, token: &str, transport: Transport) -> io::Result<Rc<Connection>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let hello = Hello {
@@ -174,6 +273,8 @@ async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>>
         more: Notify::new(),
         waiting: RefCell::default(),
         is_over: Cell::new(false),
+        over: Notify::new(),
+        link: RefCell::default(),
     });
     for work in [true, false] {
         let connection = connection.clone();
@@ -182,16 +283,55 @@ async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>>
                 true => connection.receive().await,
                 false => connection.send_rest().await,
             };
-            // A task that waits learns that nobody answers.
-            connection.is_over.set(true);
-            connection.waiting.borrow_mut().clear();
-            connection.more.notify_one();
+            connection.end();
+        });
+    }
+    if transport == Transport::Ofi {
+        let link = Rc::new(
+            connection
+                .find_link(address)
+                .await
+                .inspect_err(|_| connection.end())?,
+        );
+        connection.link.replace(Some(link.clone()));
+        let connection = connection.clone();
+        tokio::task::spawn_local(async move {
+            tokio::select! {
+                _ = link.drive() => {}
+                () = connection.over.notified() => {}
+            }
+            connection.end();
+            link.end();
         });
     }
     Ok(connection)
 }
 
 impl Connection {
+    /// Nothing comes any more: tasks that wait learn that nobody answers.
+    fn end(&self) {
+        self.is_over.set(true);
+        self.waiting.borrow_mut().clear();
+        self.more.notify_one();
+        self.over.notify_one();
+        // A node that has died is not missed by the library: an operation that waits for its answer would wait on.
+        self.link.take();
+    }
+
+    /// Asks the node how it is reached over libfabric.
+    async fn find_link(&self, address: SocketAddr) -> io::Result<Link> {
+        let (answered, wait) = oneshot::channel();
+        self.waiting.borrow_mut().insert(0, answered);
+        encode_items(&mut self.out.borrow_mut(), 0, &[Item::Fabric]);
+        self.flush();
+        match wait.await.as_deref() {
+            Ok([Answer::Fabric(provider, name)]) => Link::new(provider, address.ip(), name),
+            _ => Err(io::Error::other(format!(
+                "the memory node at {address} is not reached by libfabric"
+            ))),
+        }
+    }
+
     /// Sends what can be sent at once.
     fn flush(&self) {
         let mut out = self.out.borrow_mut();

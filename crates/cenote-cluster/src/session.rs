@@ -13,6 +13,7 @@ use cenote_replica::view::{Control, SessionEnded, View};
 
 use crate::Error;
 use crate::network::Network;
+use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
 use crate::wire::Hello;
 
@@ -116,19 +117,26 @@ pub fn join(master: SocketAddr, token: &str, name: &str, deadline: Duration) -> 
     };
     // It may wait for memory nodes.
     line.set_timeout(JOIN).map_err(unreachable)?;
-    let (session, layout, view, eras) = match line.ask(&ask).map_err(unreachable)? {
+    let (session, layout, view, eras, transport) = match line.ask(&ask).map_err(unreachable)? {
         Told::Joined {
             session,
             layout,
             view,
             eras,
+            transport,
             ..
-        } => (session, layout, view, eras),
+        } => (session, layout, view, eras, transport),
         Told::Refused(why) => return Err(Error::Refused(why)),
         other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
     };
     line.set_timeout(ANSWER).map_err(unreachable)?;
-    let network = Network::new(token.to_owned(), deadline);
+    if transport == Transport::Ofi && cfg!(not(feature = "ofi")) {
+        return Err(Error::Refused(
+            "its memory nodes are reached by libfabric, and this program was built without the feature `ofi`"
+                .to_owned(),
+        ));
+    }
+    let network = Network::new(token.to_owned(), transport, deadline);
     let own = Rc::new(view.view());
     view.nodes
         .iter()

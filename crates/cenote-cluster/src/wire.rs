@@ -72,6 +72,15 @@ pub enum Item {
     },
     /// What the node has.
     Info,
+    /// How it is reached over libfabric.
+    Fabric,
+    /// How a region is reached there, by who has its key.
+    Remote {
+        /// The region.
+        region: u16,
+        /// Its key.
+        key: Key,
+    },
 }
 
 /// What a node answers.
@@ -85,6 +94,10 @@ pub enum Answer {
     Failed,
     /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed.
     Info([u64; 4]),
+    /// The provider of libfabric, and the address of the node's endpoint.
+    Fabric(String, Vec<u8>),
+    /// The key of the region's memory there, and what its first byte is called.
+    Remote([u64; 2]),
 }
 
 /// What a connection begins with.
@@ -176,6 +189,12 @@ pub fn encode_items(out: &mut Vec<u8>, tag: u64, items: &[Item]) {
                 }
             }
             Item::Info => out.push(14),
+            Item::Fabric => out.push(20),
+            Item::Remote { region, key } => {
+                out.push(21);
+                out.extend(region.to_le_bytes());
+                out.extend(key.0.to_le_bytes());
+            }
         }
     }
     end(out, at);
@@ -229,6 +248,17 @@ pub fn encode_answers(out: &mut Vec<u8>, tag: u64, answers: &[Answer]) {
             Answer::Failed => out.push(11),
             Answer::Info(words) => {
                 out.push(12);
+                words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+            }
+            Answer::Fabric(provider, name) => {
+                out.push(20);
+                for bytes in [provider.as_bytes(), name] {
+                    out.extend((bytes.len() as u32).to_le_bytes());
+                    out.extend(bytes);
+                }
+            }
+            Answer::Remote(words) => {
+                out.push(21);
                 words.iter().for_each(|word| out.extend(word.to_le_bytes()));
             }
         }
@@ -331,6 +361,11 @@ pub fn decode_items(frame: &[u8]) -> Result<(u64, Vec<Item>), Malformed> {
                 lease: bytes.u64()?,
             },
             14 => Item::Info,
+            20 => Item::Fabric,
+            21 => Item::Remote {
+                region: bytes.u16()?,
+                key: bytes.key()?,
+            },
             _ => return Err(Malformed("an unknown request")),
         });
     }
@@ -353,6 +388,14 @@ pub fn decode_answers(frame: &[u8]) -> Result<(u64, Vec<Answer>), Malformed> {
             10 => Answer::Done,
             11 => Answer::Failed,
             12 => Answer::Info([bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?]),
+            20 => {
+                let len = bytes.u32()? as usize;
+                let provider = String::from_utf8(bytes.take(len)?.to_vec());
+                let provider = provider.map_err(|_| Malformed("a name that is no text"))?;
+                let len = bytes.u32()? as usize;
+                Answer::Fabric(provider, bytes.take(len)?.to_vec())
+            }
+            21 => Answer::Remote([bytes.u64()?, bytes.u64()?]),
             _ => return Err(Malformed("an unknown answer")),
         });
     }
@@ -404,6 +447,11 @@ mod tests {
                 lease: 200_000,
             },
             Item::Info,
+            Item::Fabric,
+            Item::Remote {
+                region: 7,
+                key: Key(8),
+            },
         ]
     }
 
@@ -421,6 +469,8 @@ mod tests {
             Answer::Done,
             Answer::Failed,
             Answer::Info([1, 2, 3, 4]),
+            Answer::Fabric("a provider".to_owned(), vec![1, 2, 3]),
+            Answer::Remote([5, 6]),
         ];
         let mut out = Vec::new();
         encode_answers(&mut out, 18, &answers);

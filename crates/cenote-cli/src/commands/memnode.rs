@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use cenote_cluster::node::{self, Options};
 use serde::Serialize;
 
+use super::cluster::network::Network;
 use super::cluster::token::read_token;
 use crate::failure::Failure;
 use crate::output::{Output, bytes};
@@ -29,6 +30,12 @@ pub struct Args {
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// How clients reach the memory
+    #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
+    network: Network,
+    /// The provider of libfabric, with --network ofi: tcp;ofi_rxm for plain networks, verbs;ofi_rxm for cards that speak verbs
+    #[arg(long, value_name = "NAME", default_value = cenote_cluster::ofi::PLAIN)]
+    provider: String,
 }
 
 /// The least memory that a node can offer: anything smaller has no region.
@@ -55,7 +62,8 @@ struct Began {
 
 /// Serves until the process ends.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    let token = read_token(&args.token_file)?;
+    let mut options = Options::new(args.memory, read_token(&args.token_file)?);
+    (options.transport, options.provider) = (args.network.transport()?, args.provider);
     let listener = TcpListener::bind(args.listen).map_err(Failure::io(args.listen))?;
     let began = Began {
         listening: listener.local_addr().map_err(Failure::io(args.listen))?,
@@ -68,10 +76,6 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             bytes(began.memory)
         )
     })?;
-    let options = Options {
-        memory: args.memory,
-        token,
-    };
     node::run(options, listener).map_err(Failure::io(args.listen))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -32,6 +32,7 @@ use tokio::sync::Notify;
 use crate::Error;
 use crate::network::Network;
 use crate::node::greeted;
+use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
 use crate::wire::{Answer, Item};
 use state::{Offer, Shape, State};
@@ -53,6 +54,8 @@ pub struct Options {
     pub shape: Shape,
     /// The nodes of a new cluster.
     pub nodes: Vec<SocketAddr>,
+    /// How verbs go to them.
+    pub transport: Transport,
 }
 
 impl Options {
@@ -64,6 +67,7 @@ impl Options {
             client_lease: Duration::from_secs(3),
             shape: Shape::default(),
             nodes: Vec::new(),
+            transport: Transport::Tcp,
         }
     }
 }
@@ -149,7 +153,11 @@ pub fn run(store: &Path, options: Options, listener: std::net::TcpListener) -> R
 ///
 /// A cluster that the store knows is gone on with; else one is made of the nodes in the options.
 pub async fn serve(store: &'static Store, options: Options, listener: TcpListener) -> Result<(), Error> {
-    let network = Network::new(options.token.clone(), Duration::from_millis(500));
+    let network = Network::new(
+        options.token.clone(),
+        options.transport,
+        Duration::from_millis(500),
+    );
     let known = store.load()?;
     let is_new = known.is_none();
     let state = match known {
@@ -241,15 +249,20 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
     let node = NodeId(node);
     network.set_address(node, address);
     for _ in 0..40 {
-        match network.ask(node, &[Item::Info]).await.as_deref() {
-            Some([Answer::Info([incarnation, memory, 0, _])]) => {
+        match network.ask(node, &[Item::Info, Item::Fabric]).await.as_deref() {
+            Some([_, Answer::Fabric(..)]) if network.transport() == Transport::Tcp => {
+                return Err(Error::Refused(format!(
+                    "the memory node at {address} is reached by libfabric, and the others are not: give all nodes and the master the same --network"
+                )));
+            }
+            Some([Answer::Info([incarnation, memory, 0, _]), _]) => {
                 return Ok(Offer {
                     address,
                     memory: *memory,
                     incarnation: *incarnation,
                 });
             }
-            Some([Answer::Info(_)]) => {
+            Some([Answer::Info(_), _]) => {
                 return Err(Error::Refused(format!(
                     "the memory node at {address} holds regions of a cluster: start a new one"
                 )));
@@ -259,7 +272,7 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Err(Error::Refused(format!(
-        "no memory node answers at {address}: is it running, with the same token?"
+        "no memory node answers at {address}: is it running, with the same token and the same --network?"
     )))
 }
 
@@ -448,6 +461,7 @@ impl Master {
             view: self.published.borrow().clone(),
             eras: self.eras_text(),
             lease_us: self.options.client_lease.as_micros() as u64,
+            transport: self.options.transport,
         })
     }
 

@@ -8,12 +8,21 @@ use std::time::{Duration, Instant};
 
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
-use cenote_cluster::{Map, Options, master, node};
+use cenote_cluster::{Map, Options, Transport, master, node};
 
 pub const TOKEN: &str = "a token";
 const MEMORY: u64 = 128 << 20;
 /// A wait that nothing should take.
 pub const LONG: Duration = Duration::from_secs(20);
+
+/// How verbs go: by TCP, or by libfabric with `CENOTE_TEST_TRANSPORT=ofi`.
+fn transport() -> Transport {
+    match std::env::var("CENOTE_TEST_TRANSPORT").as_deref() {
+        Ok("ofi") => Transport::Ofi,
+        Ok(other) => panic!("no transport {other:?}"),
+        Err(_) => Transport::Tcp,
+    }
+}
 
 /// A process, which ends with its test.
 pub struct Running(pub Child);
@@ -76,14 +85,13 @@ fn role() {
     };
     match role.as_str() {
         "node" => {
-            let options = node::Options {
-                memory: MEMORY,
-                token: TOKEN.to_owned(),
-            };
+            let mut options = node::Options::new(MEMORY, TOKEN);
+            options.transport = transport();
             node::run(options, listen()).unwrap();
         }
         "master" => {
             let mut options = master::Options::new(TOKEN);
+            options.transport = transport();
             options.nodes = set("CENOTE_CLUSTER_NODES")
                 .split_whitespace()
                 .map(|at| at.parse().unwrap())

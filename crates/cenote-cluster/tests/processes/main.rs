@@ -3,4 +3,6 @@
 mod clients;
 mod cluster;
 mod histories;
+#[cfg(feature = "ofi")]
+mod ofi;
 mod promises;

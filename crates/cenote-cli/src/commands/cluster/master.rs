@@ -8,6 +8,7 @@ use std::time::Duration;
 use cenote_cluster::master::{self, Options};
 use serde::Serialize;
 
+use super::network::Network;
 use super::token::read_token;
 use crate::commands::lock::time;
 use crate::failure::Failure;
@@ -30,6 +31,9 @@ pub struct MasterArgs {
     /// A memory node of a new cluster; several times
     #[arg(long = "node", value_name = "ADDR")]
     nodes: Vec<SocketAddr>,
+    /// How verbs go to the memory nodes, as they were started
+    #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
+    network: Network,
     /// Keep so many copies of everything in a new cluster
     #[arg(long, value_name = "R", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     replicas: u8,
@@ -72,6 +76,7 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
     )?;
     let mut options = Options::new(read_token(&args.token_file)?);
     options.nodes = args.nodes;
+    options.transport = args.network.transport()?;
     (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);
     options.shape.replicas = args.replicas.into();
     let word = |option: &str, size: u64| {

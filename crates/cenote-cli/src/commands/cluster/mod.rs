@@ -9,11 +9,15 @@
 //! | `status` | how it is |
 //! | `keys` | single keys |
 //! | `bench` | what operations cost |
+//! | `redis` | what they are compared with |
+//! | `network` | how verbs go to the memory nodes |
 
 mod bench;
 mod keys;
 mod master;
+pub mod network;
 mod place;
+mod redis;
 mod start;
 mod status;
 pub mod token;

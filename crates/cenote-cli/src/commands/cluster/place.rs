@@ -10,6 +10,7 @@ use cenote_cluster::session::Line;
 use cenote_cluster::{Map, Options};
 use serde::{Deserialize, Serialize};
 
+use super::network::Network;
 use super::token::read_token;
 use crate::failure::Failure;
 
@@ -48,6 +49,9 @@ pub struct Folder {
     pub nodes: Vec<Process>,
     /// Bytes that each node offers.
     pub memory: u64,
+    /// How verbs go to them.
+    #[serde(default)]
+    pub network: Network,
 }
 
 /// The token's file in a folder.
