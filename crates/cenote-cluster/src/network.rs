@@ -24,6 +24,9 @@ const CONNECT: Duration = Duration::from_millis(500);
 /// The time between two attempts to connect to a node that refuses.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// The time between two attempts to reach a node by libfabric, which says why it did not: that will rarely pass.
+const LINK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Who waits for an answer.
 type Waiting = oneshot::Sender<Vec<Answer>>;
 
@@ -37,6 +40,7 @@ struct Connection {
     over: Notify,
     /// The way for verbs, if they go by libfabric.
     link: RefCell<Option<Rc<Link>>>,
+    is_linking: Cell<bool>,
 }
 
 /// A node, as it is reached.
@@ -190,12 +194,23 @@ impl Network {
         completions
     }
 
-    /// The way for verbs to a node, and the connection that it belongs to.
+    /// The way for verbs to a node, which is made if there is none, and the connection that it belongs to; waits for that.
     async fn link(&self, node: NodeId) -> Option<(Rc<Connection>, Rc<Link>)> {
         let peer = self.peers.borrow().get(&node).cloned()?;
         let connection = self.connection(&peer).await?;
-        let link = connection.link.borrow().clone()?;
-        Some((connection, link))
+        let until = tokio::time::Instant::now() + self.deadline;
+        while !connection.is_over.get() && tokio::time::Instant::now() < until {
+            if let Some(link) = connection.link.borrow().clone() {
+                return Some((connection.clone(), link));
+            }
+            let address = peer.address.get()?;
+            if !connection.is_linking.replace(true) {
+                let connection = connection.clone();
+                tokio::task::spawn_local(async move { connection.keep_link(address).await });
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        None
     }
 
     /// Asks a node for what only the master asks for. `None` if it has not answered within the deadline.
@@ -237,9 +252,9 @@ impl Network {
             }
             let address = peer.address.get()?;
             if !peer.is_connecting.replace(true) {
-                let (peer, token, transport) = (peer.clone(), self.token.clone(), self.transport);
+                let (peer, token) = (peer.clone(), self.token.clone());
                 tokio::task::spawn_local(async move {
-                    match tokio::time::timeout(CONNECT, connect(address, &token, transport)).await {
+                    match tokio::time::timeout(CONNECT, connect(address, &token)).await {
                         Ok(Ok(connection)) => {
                             peer.connection.replace(Some(connection));
                         }
@@ -260,7 +275,7 @@ impl Network {
     }
 }
 
-async fn connect(address: SocketAddr, token: &str, transport: Transport) -> io::Result<Rc<Connection>> {
+async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let hello = Hello {
@@ -275,6 +290,7 @@ async fn connect(address: SocketAddr, token: &str, transport: Transport) -> io::
         is_over: Cell::new(false),
         over: Notify::new(),
         link: RefCell::default(),
+        is_linking: Cell::new(false),
     });
     for work in [true, false] {
         let connection = connection.clone();
@@ -284,24 +300,6 @@ async fn connect(address: SocketAddr, token: &str, transport: Transport) -> io::
                 false => connection.send_rest().await,
             };
             connection.end();
-        });
-    }
-    if transport == Transport::Ofi {
-        let link = Rc::new(
-            connection
-                .find_link(address)
-                .await
-                .inspect_err(|_| connection.end())?,
-        );
-        connection.link.replace(Some(link.clone()));
-        let connection = connection.clone();
-        tokio::task::spawn_local(async move {
-            tokio::select! {
-                _ = link.drive() => {}
-                () = connection.over.notified() => {}
-            }
-            connection.end();
-            link.end();
         });
     }
     Ok(connection)
@@ -318,17 +316,39 @@ impl Connection {
         self.link.take();
     }
 
+    /// Makes the way for verbs, and does what there is to do there, until the connection ends.
+    async fn keep_link(self: Rc<Self>, address: SocketAddr) {
+        match self.find_link(address).await {
+            Ok(link) if !self.is_over.get() => {
+                let link = Rc::new(link);
+                self.link.replace(Some(link.clone()));
+                tokio::select! {
+                    _ = link.drive() => {}
+                    () = self.over.notified() => {}
+                }
+                self.end();
+                link.end();
+            }
+            Err(error) if !self.is_over.get() => {
+                eprintln!("cenote cluster: the memory node at {address}: {error}");
+                tokio::time::sleep(LINK_AGAIN).await;
+                self.is_linking.set(false);
+            }
+            _ => {}
+        }
+    }
+
     /// Asks the node how it is reached over libfabric.
     async fn find_link(&self, address: SocketAddr) -> io::Result<Link> {
         let (answered, wait) = oneshot::channel();
+        // No batch has this tag.
         self.waiting.borrow_mut().insert(0, answered);
         encode_items(&mut self.out.borrow_mut(), 0, &[Item::Fabric]);
         self.flush();
         match wait.await.as_deref() {
-            Ok([Answer::Fabric(provider, name)]) => Link::new(provider, address.ip(), name),
-            _ => Err(io::Error::other(format!(
-                "the memory node at {address} is not reached by libfabric"
-            ))),
+            Ok([Answer::Fabric(provider, name)]) => Link::new(provider, address.ip(), name).await,
+            Ok(_) => Err(io::Error::other("it is not reached by libfabric")),
+            Err(_) => Err(io::Error::other("it has ended the connection")),
         }
     }
 

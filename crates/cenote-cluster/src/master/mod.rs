@@ -250,9 +250,11 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
     network.set_address(node, address);
     for _ in 0..40 {
         match network.ask(node, &[Item::Info, Item::Fabric]).await.as_deref() {
-            Some([_, Answer::Fabric(..)]) if network.transport() == Transport::Tcp => {
+            Some([_, fabric])
+                if matches!(fabric, Answer::Fabric(..)) != (network.transport() == Transport::Ofi) =>
+            {
                 return Err(Error::Refused(format!(
-                    "the memory node at {address} is reached by libfabric, and the others are not: give all nodes and the master the same --network"
+                    "verbs go otherwise to the memory node at {address}: give all nodes and the master the same --network"
                 )));
             }
             Some([Answer::Info([incarnation, memory, 0, _]), _]) => {
@@ -272,7 +274,7 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Err(Error::Refused(format!(
-        "no memory node answers at {address}: is it running, with the same token and the same --network?"
+        "no memory node answers at {address}: is it running, with the same token?"
     )))
 }
 

@@ -55,7 +55,7 @@ pub enum Link {}
 
 impl Link {
     /// Fails.
-    pub fn new(_provider: &str, _host: IpAddr, _name: &[u8]) -> io::Result<Self> {
+    pub async fn new(_provider: &str, _host: IpAddr, _name: &[u8]) -> io::Result<Self> {
         absent()
     }
 

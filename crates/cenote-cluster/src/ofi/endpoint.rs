@@ -82,10 +82,30 @@ fn failure(call: &str, error: c_int) -> io::Error {
 /// An open endpoint, which [`Endpoint`] and the registrations of memory at it share.
 struct Open(NonNull<Opaque>);
 
+// SAFETY: libfabric wants one thread at a time, and nothing of it belongs to the thread that made it.
+unsafe impl Send for Open {}
+
 impl Drop for Open {
     fn drop(&mut self) {
         // SAFETY: opened by the shim, and nobody else has it any more.
         unsafe { cenote_ofi_close(self.0.as_ptr()) }
+    }
+}
+
+fn open(provider: &str, host: &str, serves: bool) -> io::Result<Open> {
+    let text = |text: &str| {
+        CString::new(text).map_err(|_| io::Error::other(format!("libfabric: {text:?} is no name")))
+    };
+    let (named, host) = (text(provider)?, text(host)?);
+    let (mut out, mut step) = (std::ptr::null_mut(), c"open".as_ptr());
+    // SAFETY: the strings end with a zero and outlive the call; it sets `out` if it succeeds, and `step` in any case to a string
+    // that lives as long as the shim.
+    let error = unsafe { cenote_ofi_open(named.as_ptr(), host.as_ptr(), serves.into(), &mut out, &mut step) };
+    // SAFETY: as above.
+    let step = unsafe { CStr::from_ptr(step) }.to_string_lossy();
+    match NonNull::new(out).filter(|_| error == 0) {
+        Some(open) => Ok(Open(open)),
+        None => Err(failure(&format!("provider {provider:?}: {step}"), error)),
     }
 }
 
@@ -195,31 +215,19 @@ pub enum Outcome {
 impl Endpoint {
     /// An endpoint of a memory node, at an address of this machine.
     pub fn serve(provider: &str, host: &str) -> io::Result<Self> {
-        Self::open(provider, host, true)
+        Self::of(open(provider, host, true)?, provider)
     }
 
-    /// An endpoint that is to reach an address.
-    pub fn reach(provider: &str, host: &str) -> io::Result<Self> {
-        Self::open(provider, host, false)
+    /// An endpoint that is to reach an address. Another thread makes it, for some 50 milliseconds: most of that is memory for libfabric.
+    pub async fn reach(provider: &str, host: &str) -> io::Result<Self> {
+        let (name, host) = (provider.to_owned(), host.to_owned());
+        let opened = tokio::task::spawn_blocking(move || open(&name, &host, false)).await;
+        Self::of(opened.map_err(io::Error::other)??, provider)
     }
 
-    fn open(provider: &str, host: &str, serves: bool) -> io::Result<Self> {
-        let text = |text: &str| {
-            CString::new(text).map_err(|_| io::Error::other(format!("libfabric: {text:?} is no name")))
-        };
-        let (named, host) = (text(provider)?, text(host)?);
-        let (mut out, mut step) = (std::ptr::null_mut(), c"open".as_ptr());
-        // SAFETY: the strings end with a zero and outlive the call; it sets `out` if it succeeds, and `step` in any case to a string
-        // that lives as long as the shim.
-        let error =
-            unsafe { cenote_ofi_open(named.as_ptr(), host.as_ptr(), serves.into(), &mut out, &mut step) };
-        // SAFETY: as above.
-        let step = unsafe { CStr::from_ptr(step) }.to_string_lossy();
-        let Some(open) = NonNull::new(out).filter(|_| error == 0) else {
-            return Err(failure(&format!("provider {provider:?}: {step}"), error));
-        };
+    fn of(open: Open, provider: &str) -> io::Result<Self> {
         let mut endpoint = Self {
-            open: Rc::new(Open(open)),
+            open: Rc::new(open),
             whole: None,
         };
         let lacks = |what| io::Error::other(format!("libfabric: provider {provider:?} has no {what}"));

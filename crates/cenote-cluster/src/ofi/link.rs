@@ -50,8 +50,8 @@ pub struct Posted {
 
 impl Link {
     /// A way to the node whose endpoint has this address, at a host.
-    pub fn new(provider: &str, host: IpAddr, name: &[u8]) -> io::Result<Self> {
-        let endpoint = Endpoint::reach(provider, &host.to_string())?;
+    pub async fn new(provider: &str, host: IpAddr, name: &[u8]) -> io::Result<Self> {
+        let endpoint = Endpoint::reach(provider, &host.to_string()).await?;
         let peer = endpoint.peer(name)?;
         Ok(Self {
             endpoint,
