@@ -333,10 +333,11 @@ impl Endpoint {
             }
         };
         // SAFETY: compares numbers.
+        let is_again = unsafe { cenote_ofi_is_again(error) } != 0;
         match error {
             0 => Ok(true),
-            error if unsafe { cenote_ofi_is_again(error) } != 0 => Ok(false),
-            error => Err(failure("an operation", error)),
+            _ if is_again => Ok(false),
+            _ => Err(failure("an operation", error)),
         }
     }
 
