@@ -8,6 +8,7 @@
 //! | [`node`] | a memory node |
 //! | [`memory_file`] | its memory in a file, which outlives its process |
 //! | [`network`] | the nodes, as a client or the master reaches them |
+//! | [`ofi`] | verbs over libfabric |
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
@@ -28,6 +29,7 @@ pub mod masters;
 pub mod memory_file;
 pub mod network;
 pub mod node;
+pub mod ofi;
 pub mod ordered;
 pub mod says;
 pub mod session;
@@ -39,6 +41,7 @@ pub use cenote_replica::client::{Replaced, Versioned};
 pub use cenote_replica::object::Identity as Version;
 pub use map::{Map, Options};
 pub use masters::Masters;
+pub use ofi::Transport;
 pub use ordered::OrderedMap;
 pub use store::{KeyValue, Store, StoreOptions};
 

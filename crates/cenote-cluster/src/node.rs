@@ -29,6 +29,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::memory_file::MemoryFile;
+use crate::ofi::{Exports, PLAIN, Registration, Transport};
 use crate::wire::{Answer, FRAME_MAX, Hello, Item, decode_items, encode_answers, first_frame, is_same_token};
 
 /// Heartbeats whose times a node remembers.
@@ -45,11 +46,30 @@ pub struct Options {
     pub token: String,
     /// Where its memory is, if it is to outlive the process; it has as many bytes for regions.
     pub pool: Option<Arc<MemoryFile>>,
+    /// How verbs come.
+    pub transport: Transport,
+    /// The provider of libfabric, if they come by it.
+    pub provider: String,
+}
+
+impl Options {
+    /// Those of a node to which verbs come by TCP, with its memory in this process.
+    pub fn new(memory: u64, token: impl Into<String>) -> Self {
+        Self {
+            memory,
+            token: token.into(),
+            pool: None,
+            transport: Transport::Tcp,
+            provider: PLAIN.to_owned(),
+        }
+    }
 }
 
 /// A region that it holds.
 struct Held {
     key: Key,
+    /// Closed before its memory goes.
+    registration: Option<Registration>,
     bytes: Bytes,
 }
 
@@ -90,6 +110,10 @@ pub struct Node {
     /// The latest term of a master.
     term: Cell<u64>,
     executed: Cell<u64>,
+    /// If verbs come by libfabric. Then nobody here reads or writes what regions have in them.
+    exports: Option<Exports>,
+    /// Whether its regions are open there.
+    is_open: Cell<bool>,
 }
 
 impl Node {
@@ -109,6 +133,7 @@ impl Node {
             regions.extend(file.regions().into_iter().map(|(number, entry)| {
                 let held = Held {
                     key: Key(entry.key),
+                    registration: None,
                     bytes: Bytes::Kept(entry.bytes),
                 };
                 (number, held)
@@ -122,6 +147,69 @@ impl Node {
             lease: Cell::new(None),
             term: Cell::new(term),
             executed: Cell::new(0),
+            exports: None,
+            is_open: Cell::new(false),
+        }
+    }
+
+    /// The same at an address; verbs come to it as its options say.
+    ///
+    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file; those of libfabric.
+    pub fn at(options: Options, address: SocketAddr) -> io::Result<Self> {
+        let exports = match options.transport {
+            Transport::Tcp => None,
+            Transport::Ofi if options.pool.is_some() => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "libfabric cannot reach memory that is in a file: it needs memory of the process",
+                ));
+            }
+            Transport::Ofi => Some(Exports::new(&options.provider, address.ip())?),
+        };
+        Ok(Self {
+            exports,
+            ..Self::new(options)
+        })
+    }
+
+    fn has_lease(&self) -> bool {
+        self.lease.get().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Opens or closes all regions, as the lease has begun or ended.
+    fn admit(&self) {
+        let may = self.exports.is_some() && self.has_lease();
+        if self.is_open.replace(may) != may {
+            let mut regions = self.regions.borrow_mut();
+            regions.values_mut().for_each(|held| self.open(held));
+        }
+    }
+
+    /// Opens a region to who learns its new key, if regions are open, and closes it to others.
+    fn open(&self, held: &mut Held) {
+        held.registration = None;
+        let Some(exports) = self.exports.as_ref().filter(|_| self.is_open.get()) else {
+            return;
+        };
+        // Others are in no node that has exports.
+        let Bytes::Own(bytes) = &mut held.bytes else {
+            return;
+        };
+        // SAFETY: the registration is dropped before the bytes, which never move; and no reference to them is made in a node with exports.
+        held.registration = unsafe { exports.open(bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    /// How a region is reached.
+    fn remote(&self, region: u16, key: Key) -> Answer {
+        self.admit();
+        let regions = self.regions.borrow();
+        let held = regions.get(&region).filter(|held| held.key == key);
+        match held.and_then(|held| held.registration.as_ref()) {
+            Some(registration) => {
+                let remote = registration.remote();
+                Answer::Remote([remote.key, remote.base])
+            }
+            None => Answer::Failed,
         }
     }
 
@@ -136,7 +224,7 @@ impl Node {
                 }
                 false => Answer::Later(self.term.get()),
             },
-            Item::Verb { .. } | Item::Info => self.execute(item),
+            Item::Verb { .. } | Item::Info | Item::Fabric | Item::Remote { .. } => self.execute(item),
             _ if is_led => self.execute(item),
             _ => Answer::Failed,
         };
@@ -169,10 +257,13 @@ impl Node {
             Item::SetKey { region, key } => match self.regions.borrow_mut().get_mut(&region) {
                 // A key that comes late takes nobody's place.
                 Some(held) if held.key <= key => {
-                    if let Some(file) = &self.options.pool {
-                        kept(file.set_key(region, key.0));
+                    if held.key != key {
+                        if let Some(file) = &self.options.pool {
+                            kept(file.set_key(region, key.0));
+                        }
+                        held.key = key;
+                        self.open(held);
                     }
-                    held.key = key;
                     Answer::Done
                 }
                 _ => Answer::Failed,
@@ -196,6 +287,14 @@ impl Node {
                 self.executed.get(),
                 self.options.pool.is_some().into(),
             ]),
+            Item::Fabric => match &self.exports {
+                Some(exports) => {
+                    let (provider, name) = exports.address();
+                    Answer::Fabric(provider, name)
+                }
+                None => Answer::Failed,
+            },
+            Item::Remote { region, key } => self.remote(region, key),
         }
     }
 
@@ -243,7 +342,12 @@ impl Node {
                 Bytes::Own(vec![0; bytes as usize])
             }
         };
-        let held = Held { key, bytes };
+        let mut held = Held {
+            key,
+            registration: None,
+            bytes,
+        };
+        self.open(&mut held);
         self.regions.borrow_mut().insert(region, held);
         Answer::Done
     }
@@ -260,11 +364,13 @@ impl Node {
         if answered.len() > REMEMBERED {
             answered.pop_front();
         }
+        self.admit();
     }
 
     fn verb(&self, key: Key, at: Address, verb: &Verb) -> Completion {
         let mut regions = self.regions.borrow_mut();
-        let may = self.lease.get().is_some_and(|until| Instant::now() < until);
+        // Words that a card changes are atomic for cards alone, so there is one way to a node's memory.
+        let may = self.has_lease() && self.exports.is_none();
         let Some(held) = regions
             .get_mut(&at.region())
             .filter(|held| held.key == key && may)
@@ -338,14 +444,35 @@ fn in_place(bytes: &mut [u8], verb: &Verb) -> Completion {
 /// Runs a node at a listener that is bound, until the process ends.
 pub fn run(options: Options, listener: std::net::TcpListener) -> io::Result<()> {
     let (runtime, local) = crate::event_loop()?;
+    let node = Rc::new(Node::at(options, listener.local_addr()?)?);
     local.block_on(&runtime, async {
         listener.set_nonblocking(true)?;
-        serve(Rc::new(Node::new(options)), TcpListener::from_std(listener)?).await
+        serve(node, TcpListener::from_std(listener)?).await
     })
 }
 
 /// Answers everybody who connects, until the listener fails. In a `LocalSet`.
 pub async fn serve(node: Rc<Node>, listener: TcpListener) -> io::Result<()> {
+    let executes = async {
+        match &node.exports {
+            Some(exports) => {
+                exports
+                    .serve(|| {
+                        node.admit();
+                        node.lease.get().filter(|_| node.is_open.get())
+                    })
+                    .await
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = executes => ended,
+        ended = accept(&node, listener) => ended,
+    }
+}
+
+async fn accept(node: &Rc<Node>, listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -425,11 +552,7 @@ mod tests {
     use super::*;
 
     fn node() -> Node {
-        Node::new(Options {
-            memory: 1 << 16,
-            token: String::new(),
-            pool: None,
-        })
+        Node::new(Options::new(1 << 16, ""))
     }
 
     fn ping(node: &Node, number: u64, answered: u64, lease: u64) {
@@ -504,8 +627,7 @@ mod tests {
             let file = MemoryFile::open(&folder.path().join("memory"), 1 << 16, 1).unwrap();
             Node::new(Options {
                 pool: Some(Arc::new(file)),
-                memory: 1 << 16,
-                token: String::new(),
+                ..Options::new(1 << 16, "")
             })
         };
         let lead = |node: &Node, term| {

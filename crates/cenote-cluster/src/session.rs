@@ -14,6 +14,7 @@ use cenote_replica::view::{Control, SessionEnded, View};
 use crate::Error;
 use crate::masters::{Masters, Search};
 use crate::network::Network;
+use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
 use crate::wire::Hello;
 
@@ -119,19 +120,26 @@ pub fn join(masters: &Masters, token: &str, name: &str, deadline: Duration) -> R
     let (told, mut line) = search.ask(&ask, JOIN)?;
     let master = search.at();
     let unreachable = |source| Error::Master { master, source };
-    let (session, layout, view, eras) = match told {
+    let (session, layout, view, eras, transport) = match told {
         Told::Joined {
             session,
             layout,
             view,
             eras,
+            transport,
             ..
-        } => (session, layout, view, eras),
+        } => (session, layout, view, eras, transport),
         Told::Refused(why) => return Err(Error::Refused(why)),
         other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
     };
     line.set_timeout(ANSWER).map_err(unreachable)?;
-    let network = Network::new(token.to_owned(), deadline);
+    if transport == Transport::Ofi && cfg!(not(feature = "ofi")) {
+        return Err(Error::Refused(
+            "its memory nodes are reached by libfabric, and this program was built without the feature `ofi`"
+                .to_owned(),
+        ));
+    }
+    let network = Network::new(token.to_owned(), transport, deadline);
     let own = Rc::new(view.view());
     view.nodes
         .iter()

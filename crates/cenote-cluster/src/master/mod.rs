@@ -40,6 +40,7 @@ use tokio::sync::Notify;
 use crate::Error;
 use crate::network::Network;
 use crate::node::greeted;
+use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
 use crate::wire::{Answer, Item};
 use state::{Offer, Shape, State};
@@ -69,6 +70,8 @@ pub struct Options {
     pub etcd_lease: Duration,
     /// With a store in etcd: where clients reach this master, if not where it listens.
     pub advertise: Option<SocketAddr>,
+    /// How verbs go to them.
+    pub transport: Transport,
 }
 
 impl Options {
@@ -83,6 +86,7 @@ impl Options {
             nodes: Vec::new(),
             etcd_lease: Duration::from_secs(2),
             advertise: None,
+            transport: Transport::Tcp,
         }
     }
 }
@@ -217,7 +221,12 @@ pub async fn serve(store: Rc<Store>, options: Options, listener: TcpListener) ->
 
 async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Result<Over, Error> {
     let term = store.term();
-    let network = Network::new(options.token.clone(), Duration::from_millis(500)).led(term.clone());
+    let network = Network::new(
+        options.token.clone(),
+        options.transport,
+        Duration::from_millis(500),
+    )
+    .led(term.clone());
     let known = store.load().await?;
     let is_new = known.is_none();
     let mut options = options;
@@ -341,8 +350,15 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
     let node = NodeId(node);
     network.set_address(node, address);
     for _ in 0..40 {
-        match network.ask(node, &[Item::Info]).await.as_deref() {
-            Some([Answer::Info([incarnation, memory, 0, _, outlives])]) => {
+        match network.ask(node, &[Item::Info, Item::Fabric]).await.as_deref() {
+            Some([_, fabric])
+                if matches!(fabric, Answer::Fabric(..)) != (network.transport() == Transport::Ofi) =>
+            {
+                return Err(Error::Refused(format!(
+                    "verbs go otherwise to the memory node at {address}: give all nodes and the master the same --network"
+                )));
+            }
+            Some([Answer::Info([incarnation, memory, 0, _, outlives]), _]) => {
                 return Ok(Offer {
                     address,
                     memory: *memory,
@@ -350,7 +366,7 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
                     outlives: *outlives == 1,
                 });
             }
-            Some([Answer::Info(_)]) => {
+            Some([Answer::Info(_), _]) => {
                 return Err(Error::Refused(format!(
                     "the memory node at {address} holds regions of a cluster: start a new one, without the file of its memory if it has any"
                 )));
@@ -608,6 +624,7 @@ impl Master {
             view: self.published.borrow().clone(),
             eras: self.eras_text(),
             lease_us: self.options.client_lease.as_micros() as u64,
+            transport: self.options.transport,
         })
     }
 

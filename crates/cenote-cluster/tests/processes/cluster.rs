@@ -10,12 +10,21 @@ use std::time::{Duration, Instant};
 use cenote_cluster::memory_file::MemoryFile;
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
-use cenote_cluster::{Map, Options, master, node};
+use cenote_cluster::{Map, Options, Transport, master, node};
 
 pub const TOKEN: &str = "a token";
 const MEMORY: u64 = 128 << 20;
 /// A wait that nothing should take.
 pub const LONG: Duration = Duration::from_secs(20);
+
+/// How verbs go: by TCP, or by libfabric with `CENOTE_TEST_TRANSPORT=ofi`.
+pub fn transport() -> Transport {
+    match std::env::var("CENOTE_TEST_TRANSPORT").as_deref() {
+        Ok("ofi") => Transport::Ofi,
+        Ok(other) => panic!("no transport {other:?}"),
+        Err(_) => Transport::Tcp,
+    }
+}
 
 /// A process, which ends with its test.
 pub struct Running(pub Child);
@@ -129,15 +138,14 @@ fn role() {
                 let incarnation = node::Node::new_incarnation();
                 Arc::new(MemoryFile::open(Path::new(&path), MEMORY / 4, incarnation).unwrap())
             });
-            let options = node::Options {
-                memory: if pool.is_some() { MEMORY / 4 } else { MEMORY },
-                token: TOKEN.to_owned(),
-                pool,
-            };
+            let memory = if pool.is_some() { MEMORY / 4 } else { MEMORY };
+            let mut options = node::Options::new(memory, TOKEN);
+            (options.transport, options.pool) = (transport(), pool);
             node::run(options, listen()).unwrap();
         }
         "master" => {
             let mut options = master::Options::new(TOKEN);
+            options.transport = transport();
             options.nodes = set("CENOTE_CLUSTER_NODES")
                 .split_whitespace()
                 .map(|at| at.parse().unwrap())

@@ -7,6 +7,8 @@ mod elected;
 mod files;
 mod histories;
 mod machines;
+#[cfg(feature = "ofi")]
+mod ofi;
 mod ordered;
 mod partitions;
 mod promises;

@@ -9,6 +9,7 @@ use cenote_cluster::master::store::Place;
 use cenote_cluster::master::{self, Options};
 use serde::Serialize;
 
+use super::network::Network;
 use super::token::read_token;
 use crate::commands::lock::time;
 use crate::failure::Failure;
@@ -37,6 +38,9 @@ pub struct MasterArgs {
     /// A memory node of a new cluster; several times
     #[arg(long = "node", value_name = "ADDR")]
     nodes: Vec<SocketAddr>,
+    /// How verbs go to the memory nodes, as they were started
+    #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
+    network: Network,
     /// Keep so many copies of everything in a new cluster
     #[arg(long, value_name = "R", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     replicas: u8,
@@ -93,6 +97,7 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
     }
     let mut options = Options::new(read_token(&args.token_file)?);
     options.nodes = args.nodes;
+    options.transport = args.network.transport()?;
     (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);
     (options.etcd_lease, options.advertise) = (args.etcd_lease, args.advertise);
     options.start_grace = args.start_grace;

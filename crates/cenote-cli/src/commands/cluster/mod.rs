@@ -10,11 +10,15 @@
 //! | `keys` | single keys |
 //! | `scan` | keys of an ordered map, in their order |
 //! | `bench` | what operations cost |
+//! | `redis` | what they are compared with |
+//! | `network` | how verbs go to the memory nodes |
 
 mod bench;
 pub mod keys;
 mod master;
+pub mod network;
 pub mod place;
+mod redis;
 mod scan;
 pub mod start;
 mod status;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use cenote_cluster::masters::{Masters, SCHEME};
 use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::session::Line;
-use cenote_cluster::store::{SCHEME, TOKEN_VARIABLE};
+use cenote_cluster::store::TOKEN_VARIABLE;
 use cenote_cluster::{Map, Options, OrderedMap};
 use serde::{Deserialize, Serialize};
 
+use super::network::Network;
 use super::token::read_token;
 use crate::failure::Failure;
 
@@ -49,6 +49,9 @@ pub struct Folder {
     pub nodes: Vec<Process>,
     /// Bytes that each node offers.
     pub memory: u64,
+    /// How verbs go to them.
+    #[serde(default)]
+    pub network: Network,
 }
 
 /// The token's file in a folder.
