@@ -10,6 +10,7 @@
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
+//! | [`credentials`], `stream`, `tls` | what processes show to each other, and how connections are encrypted |
 //! | [`masters`] | the masters, of which a client looks for the leader |
 //! | [`master`] | who is alive, who holds what; what is done when somebody fails |
 
@@ -18,6 +19,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+pub mod credentials;
 pub mod map;
 pub mod master;
 pub mod masters;
@@ -25,8 +27,12 @@ pub mod network;
 pub mod node;
 pub mod says;
 pub mod session;
+mod stream;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod wire;
 
+pub use credentials::Credentials;
 pub use map::{Map, Options};
 pub use masters::Masters;
 
@@ -42,13 +48,18 @@ fn event_loop() -> io::Result<(tokio::runtime::Runtime, tokio::task::LocalSet)> 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The master cannot be reached.
-    #[error("the master at {master} cannot be reached: {source}; is it running, and is the token right?")]
+    #[error(
+        "the master at {master} cannot be reached: {source}; is it running, is the token right, and do both sides use TLS or neither?"
+    )]
     Master {
         /// Its address.
         master: SocketAddr,
         /// Why.
         source: io::Error,
     },
+    /// A certificate, a key or an authority is unfit.
+    #[error("the identity for TLS: {0}")]
+    Identity(String),
     /// No master leads.
     #[error("none of the masters at {0} leads: is a majority of etcd running?")]
     NoLeader(String),

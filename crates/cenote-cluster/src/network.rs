@@ -16,7 +16,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
+use crate::credentials::Credentials;
 use crate::master::term::Term;
+use crate::stream::Seal;
 use crate::wire::{Answer, Hello, Item, decode_answers, encode_items, encode_requests, first_frame};
 
 /// How long it may take to connect.
@@ -30,6 +32,7 @@ type Waiting = oneshot::Sender<Vec<Answer>>;
 /// A connection.
 struct Connection {
     stream: TcpStream,
+    seal: RefCell<Seal>,
     out: RefCell<Vec<u8>>,
     more: Notify,
     waiting: RefCell<HashMap<u64, Waiting>>,
@@ -50,7 +53,7 @@ pub struct Network {
     term: Option<Rc<Term>>,
     /// A later term that a node has told of.
     later: Cell<Option<u64>>,
-    token: String,
+    credentials: Credentials,
     deadline: Duration,
     peers: RefCell<BTreeMap<NodeId, Rc<Peer>>>,
     tag: Cell<u64>,
@@ -58,11 +61,11 @@ pub struct Network {
 
 impl Network {
     /// A network whose batches have so long.
-    pub fn new(token: String, deadline: Duration) -> Self {
+    pub fn new(credentials: Credentials, deadline: Duration) -> Self {
         Self {
             term: None,
             later: Cell::new(None),
-            token,
+            credentials,
             deadline,
             peers: RefCell::default(),
             tag: Cell::new(0),
@@ -159,7 +162,7 @@ impl Network {
             }
             waiting.insert(tag, answered);
         }
-        encode(&mut connection.out.borrow_mut(), tag);
+        connection.put(|out| encode(out, tag));
         connection.flush();
         Some(wait)
     }
@@ -173,9 +176,9 @@ impl Network {
             }
             let address = peer.address.get()?;
             if !peer.is_connecting.replace(true) {
-                let (peer, token) = (peer.clone(), self.token.clone());
+                let (peer, credentials) = (peer.clone(), self.credentials.clone());
                 tokio::task::spawn_local(async move {
-                    match tokio::time::timeout(CONNECT, connect(address, &token)).await {
+                    match tokio::time::timeout(CONNECT, connect(address, &credentials)).await {
                         Ok(Ok(connection)) => {
                             peer.connection.replace(Some(connection));
                         }
@@ -196,15 +199,19 @@ impl Network {
     }
 }
 
-async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>> {
+async fn connect(address: SocketAddr, credentials: &Credentials) -> io::Result<Rc<Connection>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    let mut seal = Seal::connect(&mut stream, credentials).await?;
     let hello = Hello {
-        token: token.to_owned(),
+        token: credentials.token.clone(),
     };
-    stream.write_all(&hello.encode()).await?;
+    let mut first = Vec::new();
+    seal.seal(&hello.encode(), &mut first)?;
+    stream.write_all(&first).await?;
     let connection = Rc::new(Connection {
         stream,
+        seal: RefCell::new(seal),
         out: RefCell::default(),
         more: Notify::new(),
         waiting: RefCell::default(),
@@ -227,6 +234,20 @@ async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>>
 }
 
 impl Connection {
+    /// Has bytes sent, as soon as that can be done.
+    fn put(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let (mut seal, mut out) = (self.seal.borrow_mut(), self.out.borrow_mut());
+        if let Seal::Plain = *seal {
+            return encode(&mut out);
+        }
+        let mut bytes = Vec::new();
+        encode(&mut bytes);
+        // A connection that cannot encrypt is over: nobody gets an answer.
+        if seal.seal(&bytes, &mut out).is_err() {
+            self.is_over.set(true);
+        }
+    }
+
     /// Sends what can be sent at once.
     fn flush(&self) {
         let mut out = self.out.borrow_mut();
@@ -261,14 +282,23 @@ impl Connection {
 
     /// Hands answers to those who wait for them.
     async fn receive(&self) -> io::Result<()> {
-        let mut arrived = Vec::new();
+        let (mut arrived, mut received) = (Vec::new(), Vec::new());
+        let is_plain = matches!(*self.seal.borrow(), Seal::Plain);
         loop {
             self.stream.readable().await?;
-            match self.stream.try_read_buf(&mut arrived) {
+            let into = match is_plain {
+                true => &mut arrived,
+                false => &mut received,
+            };
+            match self.stream.try_read_buf(into) {
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(error),
+            }
+            if !is_plain {
+                self.seal.borrow_mut().open(&received, &mut arrived)?;
+                received.clear();
             }
             let mut taken = 0;
             while let Some((frame, len)) = first_frame(&arrived[taken..]).map_err(io::Error::other)? {

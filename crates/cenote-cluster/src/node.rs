@@ -21,23 +21,22 @@ use std::time::{Duration, Instant};
 
 use cenote_replica::verbs::{Address, Completion, Verb};
 use cenote_replica::view::Key;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::wire::{Answer, FRAME_MAX, Hello, Item, decode_items, encode_answers, first_frame, is_same_token};
+use crate::credentials::Credentials;
+use crate::stream::greeted;
+use crate::wire::{Answer, FRAME_MAX, Item, decode_items, encode_answers, first_frame};
 
 /// Heartbeats whose times a node remembers.
 const REMEMBERED: usize = 64;
-/// How long a connection may take to greet.
-const GREETING: Duration = Duration::from_secs(5);
 
 /// How a node is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes that it may give to regions.
     pub memory: u64,
-    /// What clients have to know.
-    pub token: String,
+    /// What clients and the master have to show.
+    pub credentials: Credentials,
 }
 
 /// A region that it holds.
@@ -266,29 +265,8 @@ fn tell(from: SocketAddr, error: &io::Error) {
     }
 }
 
-/// Reads a greeting, and fails unless it has the token.
-pub(crate) async fn greeted(stream: &mut TcpStream, token: &str) -> io::Result<()> {
-    let refuse = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    let greet = async {
-        let mut head = [0; Hello::HEAD];
-        stream.read_exact(&mut head).await?;
-        let len = Hello::token_len(head).map_err(|error| refuse(&error.to_string()))?;
-        let mut said = vec![0; len];
-        stream.read_exact(&mut said).await?;
-        Ok::<_, io::Error>(said)
-    };
-    let said = tokio::time::timeout(GREETING, greet)
-        .await
-        .map_err(|_| refuse("it did not greet"))??;
-    match is_same_token(&said, token.as_bytes()) {
-        true => Ok(()),
-        false => Err(refuse("its token is not the cluster's")),
-    }
-}
-
-async fn answer(node: &Node, mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    greeted(&mut stream, &node.options.token).await?;
+async fn answer(node: &Node, stream: TcpStream) -> io::Result<()> {
+    let mut stream = greeted(stream, &node.options.credentials).await?;
     let mut arrived = Vec::new();
     let mut out = Vec::new();
     loop {
@@ -319,7 +297,7 @@ mod tests {
     fn node() -> Node {
         Node::new(Options {
             memory: 1 << 16,
-            token: String::new(),
+            credentials: Credentials::default(),
         })
     }
 

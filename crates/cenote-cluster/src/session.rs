@@ -12,9 +12,11 @@ use cenote_replica::view::Eras;
 use cenote_replica::view::{Control, SessionEnded, View};
 
 use crate::Error;
+use crate::credentials::Credentials;
 use crate::masters::{Masters, Search};
 use crate::network::Network;
 use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
+use crate::stream::Outgoing;
 use crate::wire::Hello;
 
 /// The time between two heartbeats.
@@ -29,17 +31,19 @@ const JOIN: Duration = Duration::from_secs(10);
 const CHECK: Duration = Duration::from_micros(500);
 
 /// A connection to the master.
-pub struct Line(TcpStream);
+pub struct Line(Outgoing);
 
 impl Line {
     /// Connects.
-    pub fn open(master: SocketAddr, token: &str) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&master, ANSWER)?;
+    pub fn open(master: SocketAddr, credentials: impl Into<Credentials>) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&master, ANSWER)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER))?;
         stream.set_write_timeout(Some(ANSWER))?;
+        let credentials = credentials.into();
+        let mut stream = Outgoing::new(stream, &credentials)?;
         let hello = Hello {
-            token: token.to_owned(),
+            token: credentials.token,
         };
         stream.write_all(&hello.encode())?;
         Ok(Self(stream))
@@ -57,7 +61,7 @@ impl Line {
 
     /// Gives answers so long, where a little is not enough.
     pub fn set_timeout(&mut self, time: Duration) -> io::Result<()> {
-        self.0.set_read_timeout(Some(time))
+        self.0.tcp().set_read_timeout(Some(time))
     }
 }
 
@@ -109,8 +113,13 @@ pub struct Joined {
 }
 
 /// Joins a cluster.
-pub fn join(masters: &Masters, token: &str, name: &str, deadline: Duration) -> Result<Joined, Error> {
-    let mut search = Search::new(masters, token);
+pub fn join(
+    masters: &Masters,
+    credentials: &Credentials,
+    name: &str,
+    deadline: Duration,
+) -> Result<Joined, Error> {
+    let mut search = Search::new(masters, credentials);
     let ask = Ask::Join {
         name: name.to_owned(),
     };
@@ -130,7 +139,7 @@ pub fn join(masters: &Masters, token: &str, name: &str, deadline: Duration) -> R
         other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
     };
     line.set_timeout(ANSWER).map_err(unreachable)?;
-    let network = Network::new(token.to_owned(), deadline);
+    let network = Network::new(credentials.clone(), deadline);
     let own = Rc::new(view.view());
     view.nodes
         .iter()

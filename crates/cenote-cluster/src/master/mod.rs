@@ -33,14 +33,14 @@ use std::time::{Duration, Instant};
 use cenote_replica::verbs::{Address, Completion, Request, Verb, Verbs};
 use cenote_replica::view::Eras;
 use cenote_replica::view::NodeId;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use crate::Error;
+use crate::credentials::Credentials;
 use crate::network::Network;
-use crate::node::greeted;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
+use crate::stream::greeted;
 use crate::wire::{Answer, Item};
 use state::{Offer, Shape, State};
 use store::{Place, Store, Unkept};
@@ -52,8 +52,8 @@ const NAME_MAX: usize = 100;
 /// How a master is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cluster's token.
-    pub token: String,
+    /// What clients have to show, and this master shows to nodes.
+    pub credentials: Credentials,
     /// For how long a node may execute verbs after it has answered a heartbeat; one that is silent for longer is given up.
     pub node_lease: Duration,
     /// A client that is silent for so long is given up.
@@ -70,10 +70,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those of a cluster with a token.
-    pub fn new(token: impl Into<String>) -> Self {
+    /// Those of a cluster with a token, or with credentials.
+    pub fn new(credentials: impl Into<Credentials>) -> Self {
         Self {
-            token: token.into(),
+            credentials: credentials.into(),
             node_lease: Duration::from_secs(1),
             client_lease: Duration::from_secs(3),
             shape: Shape::default(),
@@ -208,7 +208,7 @@ pub async fn serve(store: Rc<Store>, options: Options, listener: TcpListener) ->
 
 async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Result<Over, Error> {
     let term = store.term();
-    let network = Network::new(options.token.clone(), Duration::from_millis(500)).led(term.clone());
+    let network = Network::new(options.credentials.clone(), Duration::from_millis(500)).led(term.clone());
     let known = store.load().await?;
     let is_new = known.is_none();
     let mut options = options;
@@ -350,7 +350,7 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Err(Error::Refused(format!(
-        "no memory node answers at {address}: is it running, with the same token?"
+        "no memory node answers at {address}: is it running, with the same token, and TLS as here?"
     )))
 }
 
@@ -500,9 +500,8 @@ impl Master {
     }
 
     /// Answers questions until the connection ends.
-    async fn answer(self: Rc<Self>, mut stream: TcpStream) -> std::io::Result<()> {
-        stream.set_nodelay(true)?;
-        greeted(&mut stream, &self.options.token).await?;
+    async fn answer(self: Rc<Self>, stream: TcpStream) -> std::io::Result<()> {
+        let mut stream = greeted(stream, &self.options.credentials).await?;
         loop {
             let mut prefix = [0; 4];
             stream.read_exact(&mut prefix).await?;

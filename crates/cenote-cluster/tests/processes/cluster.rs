@@ -78,7 +78,7 @@ fn role() {
         "node" => {
             let options = node::Options {
                 memory: MEMORY,
-                token: TOKEN.to_owned(),
+                credentials: TOKEN.into(),
             };
             node::run(options, listen()).unwrap();
         }
