@@ -23,7 +23,8 @@ impl From<String> for Credentials {
     fn from(token: String) -> Self {
         Self {
             token,
-            ..Self::default()
+            #[cfg(feature = "tls")]
+            identity: None,
         }
     }
 }

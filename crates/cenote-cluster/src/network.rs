@@ -237,7 +237,7 @@ impl Connection {
     /// Has bytes sent, as soon as that can be done.
     fn put(&self, encode: impl FnOnce(&mut Vec<u8>)) {
         let (mut seal, mut out) = (self.seal.borrow_mut(), self.out.borrow_mut());
-        if let Seal::Plain = *seal {
+        if matches!(*seal, Seal::Plain) {
             return encode(&mut out);
         }
         let mut bytes = Vec::new();

@@ -16,7 +16,7 @@ use crate::output::{Output, bytes};
 /// Holds regions for a cluster, and executes its clients' reads, writes and compare-swaps. Runs until it is killed; its memory ends with it.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Clients and the master show a token. It goes over the network as it is, and so do keys and values: use a network that is trusted.
+Clients and the master show a token. Without TLS it goes over the network as it is, and so do keys and values: use a network that is trusted.
 
 Then: cenote cluster master --node ADDR …, or cenote cluster add-node CLUSTER ADDR.")]
 pub struct Args {
@@ -29,6 +29,8 @@ pub struct Args {
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    #[command(flatten)]
+    tls: super::cluster::tls::TlsArgs,
 }
 
 /// The least memory that a node can offer: anything smaller has no region.
@@ -55,7 +57,7 @@ struct Began {
 
 /// Serves until the process ends.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    let token = read_token(&args.token_file)?;
+    let credentials = args.tls.credentials(read_token(&args.token_file)?)?;
     let listener = TcpListener::bind(args.listen).map_err(Failure::io(args.listen))?;
     let began = Began {
         listening: listener.local_addr().map_err(Failure::io(args.listen))?,
@@ -70,7 +72,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     })?;
     let options = Options {
         memory: args.memory,
-        token,
+        credentials,
     };
     node::run(options, listener).map_err(Failure::io(args.listen))?;
     Ok(ExitCode::SUCCESS)

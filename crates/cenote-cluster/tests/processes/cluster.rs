@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
-use cenote_cluster::{Map, Options, master, node};
+use cenote_cluster::{Credentials, Map, Options, master, node};
 
 pub const TOKEN: &str = "a token";
 const MEMORY: u64 = 128 << 20;
@@ -61,6 +61,15 @@ pub fn node() -> (Running, SocketAddr) {
     listening("node", &[])
 }
 
+/// What this process shows: a certificate too, if it is told where.
+pub fn credentials() -> Credentials {
+    #[cfg(feature = "tls")]
+    if let Ok(folder) = std::env::var("CENOTE_CLUSTER_TLS") {
+        return super::encrypted::credentials(folder.as_ref());
+    }
+    TOKEN.into()
+}
+
 /// What the processes of this program do that [`start`] began.
 #[test]
 fn role() {
@@ -78,12 +87,12 @@ fn role() {
         "node" => {
             let options = node::Options {
                 memory: MEMORY,
-                credentials: TOKEN.into(),
+                credentials: credentials(),
             };
             node::run(options, listen()).unwrap();
         }
         "master" => {
-            let mut options = master::Options::new(TOKEN);
+            let mut options = master::Options::new(credentials());
             options.nodes = set("CENOTE_CLUSTER_NODES")
                 .split_whitespace()
                 .map(|at| at.parse().unwrap())

@@ -4,5 +4,7 @@ mod clients;
 mod cluster;
 #[cfg(feature = "etcd")]
 mod elected;
+#[cfg(feature = "tls")]
+mod encrypted;
 mod histories;
 mod promises;

@@ -34,6 +34,8 @@ pub struct MasterArgs {
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    #[command(flatten)]
+    tls: super::tls::TlsArgs,
     /// A memory node of a new cluster; several times
     #[arg(long = "node", value_name = "ADDR")]
     nodes: Vec<SocketAddr>,
@@ -87,7 +89,7 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
             "--store: this program was built without etcd; build it with the feature `etcd`, or name a file",
         ));
     }
-    let mut options = Options::new(read_token(&args.token_file)?);
+    let mut options = Options::new(args.tls.credentials(read_token(&args.token_file)?)?);
     options.nodes = args.nodes;
     (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);
     (options.etcd_lease, options.advertise) = (args.etcd_lease, args.advertise);
