@@ -16,8 +16,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
+use crate::credentials::Credentials;
 use crate::master::term::Term;
 use crate::ofi::{Link, Remote, Transport};
+use crate::stream::Seal;
 use crate::wire::{Answer, Hello, Item, decode_answers, encode_items, encode_requests, first_frame};
 
 /// How long it may take to connect.
@@ -34,6 +36,7 @@ type Waiting = oneshot::Sender<Vec<Answer>>;
 /// A connection.
 struct Connection {
     stream: TcpStream,
+    seal: RefCell<Seal>,
     out: RefCell<Vec<u8>>,
     more: Notify,
     waiting: RefCell<HashMap<u64, Waiting>>,
@@ -58,7 +61,7 @@ pub struct Network {
     term: Option<Rc<Term>>,
     /// A later term that a node has told of.
     later: Cell<Option<u64>>,
-    token: String,
+    credentials: Credentials,
     transport: Transport,
     deadline: Duration,
     peers: RefCell<BTreeMap<NodeId, Rc<Peer>>>,
@@ -67,11 +70,11 @@ pub struct Network {
 
 impl Network {
     /// A network whose batches have so long.
-    pub fn new(token: String, transport: Transport, deadline: Duration) -> Self {
+    pub fn new(credentials: impl Into<Credentials>, transport: Transport, deadline: Duration) -> Self {
         Self {
             term: None,
             later: Cell::new(None),
-            token,
+            credentials: credentials.into(),
             transport,
             deadline,
             peers: RefCell::default(),
@@ -284,7 +287,7 @@ impl Network {
             }
             waiting.insert(tag, answered);
         }
-        encode(&mut connection.out.borrow_mut(), tag);
+        connection.put(|out| encode(out, tag));
         connection.flush();
         Some(wait)
     }
@@ -298,9 +301,9 @@ impl Network {
             }
             let address = peer.address.get()?;
             if !peer.is_connecting.replace(true) {
-                let (peer, token) = (peer.clone(), self.token.clone());
+                let (peer, credentials) = (peer.clone(), self.credentials.clone());
                 tokio::task::spawn_local(async move {
-                    match tokio::time::timeout(CONNECT, connect(address, &token)).await {
+                    match tokio::time::timeout(CONNECT, connect(address, &credentials)).await {
                         Ok(Ok(connection)) => {
                             peer.connection.replace(Some(connection));
                         }
@@ -321,15 +324,19 @@ impl Network {
     }
 }
 
-async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>> {
+async fn connect(address: SocketAddr, credentials: &Credentials) -> io::Result<Rc<Connection>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    let mut seal = Seal::connect(&mut stream, credentials).await?;
     let hello = Hello {
-        token: token.to_owned(),
+        token: credentials.token.clone(),
     };
-    stream.write_all(&hello.encode()).await?;
+    let mut first = Vec::new();
+    seal.seal(&hello.encode(), &mut first)?;
+    stream.write_all(&first).await?;
     let connection = Rc::new(Connection {
         stream,
+        seal: RefCell::new(seal),
         out: RefCell::default(),
         more: Notify::new(),
         waiting: RefCell::default(),
@@ -352,6 +359,20 @@ async fn connect(address: SocketAddr, token: &str) -> io::Result<Rc<Connection>>
 }
 
 impl Connection {
+    /// Has bytes sent, as soon as that can be done.
+    fn put(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let (mut seal, mut out) = (self.seal.borrow_mut(), self.out.borrow_mut());
+        if matches!(*seal, Seal::Plain) {
+            return encode(&mut out);
+        }
+        let mut bytes = Vec::new();
+        encode(&mut bytes);
+        // A connection that cannot encrypt is over: nobody gets an answer.
+        if seal.seal(&bytes, &mut out).is_err() {
+            self.is_over.set(true);
+        }
+    }
+
     /// Nothing comes any more: tasks that wait learn that nobody answers.
     fn end(&self) {
         self.is_over.set(true);
@@ -389,7 +410,7 @@ impl Connection {
         let (answered, wait) = oneshot::channel();
         // No batch has this tag.
         self.waiting.borrow_mut().insert(0, answered);
-        encode_items(&mut self.out.borrow_mut(), 0, &[Item::Fabric]);
+        self.put(|out| encode_items(out, 0, &[Item::Fabric]));
         self.flush();
         match wait.await.as_deref() {
             Ok([Answer::Fabric(provider, name)]) => Link::new(provider, address.ip(), name).await,
@@ -432,14 +453,23 @@ impl Connection {
 
     /// Hands answers to those who wait for them.
     async fn receive(&self) -> io::Result<()> {
-        let mut arrived = Vec::new();
+        let (mut arrived, mut received) = (Vec::new(), Vec::new());
+        let is_plain = matches!(*self.seal.borrow(), Seal::Plain);
         loop {
             self.stream.readable().await?;
-            match self.stream.try_read_buf(&mut arrived) {
+            let into = match is_plain {
+                true => &mut arrived,
+                false => &mut received,
+            };
+            match self.stream.try_read_buf(into) {
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(error),
+            }
+            if !is_plain {
+                self.seal.borrow_mut().open(&received, &mut arrived)?;
+                received.clear();
             }
             let mut taken = 0;
             while let Some((frame, len)) = first_frame(&arrived[taken..]).map_err(io::Error::other)? {

@@ -25,25 +25,24 @@ use std::time::{Duration, Instant};
 
 use cenote_replica::verbs::{Address, Completion, Verb};
 use cenote_replica::view::Key;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::memory_file::MemoryFile;
 use crate::ofi::{Exports, PLAIN, Registration, Transport};
-use crate::wire::{Answer, FRAME_MAX, Hello, Item, decode_items, encode_answers, first_frame, is_same_token};
+use crate::stream::greeted;
+use crate::wire::{Answer, FRAME_MAX, Item, decode_items, encode_answers, first_frame};
 
 /// Heartbeats whose times a node remembers.
 const REMEMBERED: usize = 64;
-/// How long a connection may take to greet.
-const GREETING: Duration = Duration::from_secs(5);
 
 /// How a node is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes that it may give to regions.
     pub memory: u64,
-    /// What clients have to know.
-    pub token: String,
+    /// What clients and the master have to show.
+    pub credentials: Credentials,
     /// Where its memory is, if it is to outlive the process; it has as many bytes for regions.
     pub pool: Option<Arc<MemoryFile>>,
     /// How verbs come.
@@ -54,10 +53,10 @@ pub struct Options {
 
 impl Options {
     /// Those of a node to which verbs come by TCP, with its memory in this process.
-    pub fn new(memory: u64, token: impl Into<String>) -> Self {
+    pub fn new(memory: u64, credentials: impl Into<Credentials>) -> Self {
         Self {
             memory,
-            token: token.into(),
+            credentials: credentials.into(),
             pool: None,
             transport: Transport::Tcp,
             provider: PLAIN.to_owned(),
@@ -154,7 +153,7 @@ impl Node {
 
     /// The same at an address; verbs come to it as its options say.
     ///
-    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file; those of libfabric.
+    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file, or with TLS; those of libfabric.
     pub fn at(options: Options, address: SocketAddr) -> io::Result<Self> {
         let exports = match options.transport {
             Transport::Tcp => None,
@@ -163,6 +162,9 @@ impl Node {
                     io::ErrorKind::InvalidInput,
                     "libfabric cannot reach memory that is in a file: it needs memory of the process",
                 ));
+            }
+            Transport::Ofi if options.credentials.encrypts() => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, OPEN_VERBS));
             }
             Transport::Ofi => Some(Exports::new(&options.provider, address.ip())?),
         };
@@ -501,29 +503,8 @@ fn tell(from: SocketAddr, error: &io::Error) {
     }
 }
 
-/// Reads a greeting, and fails unless it has the token.
-pub(crate) async fn greeted(stream: &mut TcpStream, token: &str) -> io::Result<()> {
-    let refuse = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    let greet = async {
-        let mut head = [0; Hello::HEAD];
-        stream.read_exact(&mut head).await?;
-        let len = Hello::token_len(head).map_err(|error| refuse(&error.to_string()))?;
-        let mut said = vec![0; len];
-        stream.read_exact(&mut said).await?;
-        Ok::<_, io::Error>(said)
-    };
-    let said = tokio::time::timeout(GREETING, greet)
-        .await
-        .map_err(|_| refuse("it did not greet"))??;
-    match is_same_token(&said, token.as_bytes()) {
-        true => Ok(()),
-        false => Err(refuse("its token is not the cluster's")),
-    }
-}
-
-async fn answer(node: &Node, mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    greeted(&mut stream, &node.options.token).await?;
+async fn answer(node: &Node, stream: TcpStream) -> io::Result<()> {
+    let mut stream = greeted(stream, &node.options.credentials).await?;
     let mut arrived = Vec::new();
     let mut out = Vec::new();
     loop {

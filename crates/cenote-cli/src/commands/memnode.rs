@@ -22,7 +22,7 @@ use crate::output::{Output, bytes};
 /// a file.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Clients and the master show a token. It goes over the network as it is, and so do keys and values: use a network that is trusted.
+Clients and the master show a token. Without TLS it goes over the network as it is, and so do keys and values: use a network that is trusted.
 
 Then: cenote cluster master --node ADDR …, or cenote cluster add-node CLUSTER ADDR.")]
 pub struct Args {
@@ -44,6 +44,8 @@ pub struct Args {
     /// The provider of libfabric, with --network ofi: tcp;ofi_rxm for plain networks, verbs;ofi_rxm for cards that speak verbs
     #[arg(long, value_name = "NAME", default_value = cenote_cluster::ofi::PLAIN)]
     provider: String,
+    #[command(flatten)]
+    tls: super::cluster::tls::TlsArgs,
 }
 
 /// The least memory that a node can offer: anything smaller has no region.
@@ -76,7 +78,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             "--pool and --network ofi do not go together: remote verbs need memory of the process, and that of a file is read and written by calls",
         ));
     }
-    let token = read_token(&args.token_file)?;
+    let credentials = args.tls.credentials(read_token(&args.token_file)?)?;
+    args.network.allows(&credentials)?;
     let open = |path: &PathBuf| {
         let file = MemoryFile::open(path, args.memory, Node::new_incarnation());
         file.map(Arc::new)
@@ -103,7 +106,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             bytes(began.memory)
         )
     })?;
-    let mut options = Options::new(args.memory, token);
+    let mut options = Options::new(args.memory, credentials);
     (options.transport, options.provider, options.pool) = (transport, args.provider, pool);
     node::run(options, listener).map_err(Failure::io(args.listen))?;
     Ok(ExitCode::SUCCESS)

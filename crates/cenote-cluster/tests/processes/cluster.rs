@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cenote_cluster::memory_file::MemoryFile;
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
-use cenote_cluster::{Map, Options, Transport, master, node};
+use cenote_cluster::{Credentials, Map, Options, Transport, master, node};
 
 pub const TOKEN: &str = "a token";
 const MEMORY: u64 = 128 << 20;
@@ -112,6 +112,15 @@ fn node_of_file(at: &str, file: &Path) -> (Running, SocketAddr) {
     listening(&Place::here(), "node", &set)
 }
 
+/// What this process shows: a certificate too, if it is told where.
+pub fn credentials() -> Credentials {
+    #[cfg(feature = "tls")]
+    if let Ok(folder) = std::env::var("CENOTE_CLUSTER_TLS") {
+        return super::encrypted::credentials(folder.as_ref());
+    }
+    TOKEN.into()
+}
+
 /// What the processes of this program do that [`start`] began.
 #[test]
 fn role() {
@@ -139,12 +148,12 @@ fn role() {
                 Arc::new(MemoryFile::open(Path::new(&path), MEMORY / 4, incarnation).unwrap())
             });
             let memory = if pool.is_some() { MEMORY / 4 } else { MEMORY };
-            let mut options = node::Options::new(memory, TOKEN);
+            let mut options = node::Options::new(memory, credentials());
             (options.transport, options.pool) = (transport(), pool);
             node::run(options, listen()).unwrap();
         }
         "master" => {
-            let mut options = master::Options::new(TOKEN);
+            let mut options = master::Options::new(credentials());
             options.transport = transport();
             options.nodes = set("CENOTE_CLUSTER_NODES")
                 .split_whitespace()

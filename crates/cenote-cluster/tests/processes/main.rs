@@ -4,6 +4,8 @@ mod clients;
 mod cluster;
 #[cfg(feature = "etcd")]
 mod elected;
+#[cfg(feature = "tls")]
+mod encrypted;
 mod files;
 mod histories;
 mod machines;

@@ -35,6 +35,8 @@ pub struct MasterArgs {
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    #[command(flatten)]
+    tls: super::tls::TlsArgs,
     /// A memory node of a new cluster; several times
     #[arg(long = "node", value_name = "ADDR")]
     nodes: Vec<SocketAddr>,
@@ -95,7 +97,9 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
             "--store: this program was built without etcd; build it with the feature `etcd`, or name a file",
         ));
     }
-    let mut options = Options::new(read_token(&args.token_file)?);
+    let credentials = args.tls.credentials(read_token(&args.token_file)?)?;
+    args.network.allows(&credentials)?;
+    let mut options = Options::new(credentials);
     options.nodes = args.nodes;
     options.transport = args.network.transport()?;
     (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);

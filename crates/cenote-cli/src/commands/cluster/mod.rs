@@ -3,7 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `place` | which cluster is meant |
-//! | `token` | its secret |
+//! | `token`, `tls` | its secret, and certificates |
 //! | `start` | clusters on this machine: start, nodes that come and go, stop |
 //! | `master` | the master as a process |
 //! | `status` | how it is |
@@ -22,6 +22,7 @@ mod redis;
 mod scan;
 pub mod start;
 mod status;
+pub mod tls;
 pub mod token;
 
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! How verbs go to the memory nodes: `--network`.
 
-use cenote_cluster::Transport;
+use cenote_cluster::{Credentials, Transport};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -25,6 +25,16 @@ impl Network {
             Self::Ofi => Err(Failure::misuse(
                 "--network ofi: this program was built without libfabric; build it with --features ofi, which needs the packages libfabric-dev and pkg-config",
             )),
+        }
+    }
+
+    /// Fails where it would send openly what these credentials encrypt.
+    pub fn allows(self, credentials: &Credentials) -> Result<(), Failure> {
+        match self {
+            Self::Ofi if credentials.encrypts() => Err(Failure::misuse(
+                "--tls-cert and --network ofi do not go together: libfabric sends keys and values as they are",
+            )),
+            _ => Ok(()),
         }
     }
 
