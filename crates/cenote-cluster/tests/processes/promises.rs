@@ -281,8 +281,8 @@ fn behaves_as_a_map(store: &Store) {
     let keys: Vec<[u8; 8]> = (0..100).map(key).collect();
     let mut pairs: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &key[..])).collect();
     // Of a key that is there twice, the later value counts.
-    for n in 0..100 {
-        pairs.insert(n * 2, (&keys[n], b"earlier"));
+    for (n, key) in keys.iter().enumerate() {
+        pairs.insert(n * 2, (key, b"earlier"));
     }
     map.put_many(&pairs).unwrap();
     let asked: Vec<&[u8]> = keys.iter().map(|key| &key[..]).chain([&b"none"[..]]).collect();
