@@ -36,6 +36,16 @@ pub const NEEDED: &[Needed] = &[
         package: "etcd-server",
         purpose: "the tests of elections",
     },
+    Needed {
+        command: "pkg-config",
+        package: "pkg-config",
+        purpose: "finding libfabric",
+    },
+    Needed {
+        command: "/usr/include/rdma/fabric.h",
+        package: "libfabric-dev",
+        purpose: "the tests of clusters over libfabric",
+    },
 ];
 
 /// Makes sure that everything needed is there; installs what is missing where that is allowed.

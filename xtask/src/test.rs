@@ -21,8 +21,7 @@ const SOAK_DAMAGE_SECONDS: u64 = 1_800;
 const SOAK_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
 /// All features, so that one build has everything that is tested: crash points and planted faults are nothing until they are
 /// asked for.
-const FEATURES: &str =
-    "--features cenote/crash-points,cenote-sim/mutants,cenote-replica/mutants,cenote-cli/etcd";
+const FEATURES: &str = "--features cenote/crash-points,cenote-sim/mutants,cenote-replica/mutants,cenote-cli/etcd,cenote-cli/ofi,cenote-cli/tls";
 /// Kinds of maps that are tortured.
 const MAPS: [&str; 2] = ["hash", "ordered"];
 

@@ -8,9 +8,11 @@
 //! | [`node`] | a memory node |
 //! | [`memory_file`] | its memory in a file, which outlives its process |
 //! | [`network`] | the nodes, as a client or the master reaches them |
+//! | [`ofi`] | verbs over libfabric |
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
+//! | [`credentials`], `stream`, `tls` | what processes show to each other, and how connections are encrypted |
 //! | [`masters`] | the masters, of which a client looks for the leader |
 //! | [`store`] | one interface for pools and clusters |
 //! | [`ordered`] | the ordered map for users |
@@ -22,23 +24,30 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub mod credentials;
 pub mod map;
 pub mod master;
 pub mod masters;
 pub mod memory_file;
 pub mod network;
 pub mod node;
+pub mod ofi;
 pub mod ordered;
 pub mod says;
 pub mod session;
 pub mod store;
+mod stream;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod together;
 pub mod wire;
 
 pub use cenote_replica::client::{Replaced, Versioned};
 pub use cenote_replica::object::Identity as Version;
+pub use credentials::Credentials;
 pub use map::{Map, Options};
 pub use masters::Masters;
+pub use ofi::Transport;
 pub use ordered::OrderedMap;
 pub use store::{KeyValue, Store, StoreOptions};
 
@@ -54,13 +63,18 @@ fn event_loop() -> io::Result<(tokio::runtime::Runtime, tokio::task::LocalSet)> 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The master cannot be reached.
-    #[error("the master at {master} cannot be reached: {source}; is it running, and is the token right?")]
+    #[error(
+        "the master at {master} cannot be reached: {source}; is it running, is the token right, and do both sides use TLS or neither?"
+    )]
     Master {
         /// Its address.
         master: SocketAddr,
         /// Why.
         source: io::Error,
     },
+    /// A certificate, a key or an authority is unfit.
+    #[error("the identity for TLS: {0}")]
+    Identity(String),
     /// No master leads.
     #[error("none of the masters at {0} leads: is a majority of etcd running?")]
     NoLeader(String),

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
 use crate::Error;
+use crate::credentials::Credentials;
 use crate::masters::Masters;
 use crate::session::{Joined, Port, join};
 use crate::together::{TOGETHER, together};
@@ -28,8 +29,8 @@ const WAIT: Duration = Duration::from_millis(20);
 pub struct Options {
     /// The masters' addresses.
     pub masters: Masters,
-    /// The cluster's token.
-    pub token: String,
+    /// What the client shows.
+    pub credentials: Credentials,
     /// What the client says of itself, for people.
     pub name: String,
     /// How long a batch of verbs may take before its outcome counts as unknown.
@@ -38,10 +39,10 @@ pub struct Options {
 
 impl Options {
     /// Those for a master, or for several.
-    pub fn new(masters: impl Into<Masters>, token: impl Into<String>) -> Self {
+    pub fn new(masters: impl Into<Masters>, credentials: impl Into<Credentials>) -> Self {
         Self {
             masters: masters.into(),
-            token: token.into(),
+            credentials: credentials.into(),
             name: format!("process {}", std::process::id()),
             deadline: Duration::from_millis(500),
         }
@@ -66,7 +67,12 @@ impl Map {
             port,
             session,
             layout,
-        } = join(&options.masters, &options.token, &options.name, options.deadline)?;
+        } = join(
+            &options.masters,
+            &options.credentials,
+            &options.name,
+            options.deadline,
+        )?;
         let strange = || Error::Refused("it describes a map that cannot be".to_owned());
         let layout = layout.layout().ok_or_else(strange)?;
         let session = session.session().ok_or_else(strange)?;

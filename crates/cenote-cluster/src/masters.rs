@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::credentials::Credentials;
 use crate::says::{Ask, Told};
 use crate::session::{ANSWER, Line};
 
@@ -62,15 +63,22 @@ impl Masters {
     /// again for as long as none of them leads.
     ///
     /// Errors: [`Error::Master`], [`Error::NoLeader`].
-    pub fn ask(&self, token: &str, ask: &Ask, patience: Duration) -> Result<Told, Error> {
-        Search::new(self, token).ask(ask, patience).map(|(told, _)| told)
+    pub fn ask(
+        &self,
+        credentials: impl Into<Credentials>,
+        ask: &Ask,
+        patience: Duration,
+    ) -> Result<Told, Error> {
+        Search::new(self, credentials)
+            .ask(ask, patience)
+            .map(|(told, _)| told)
     }
 }
 
 /// The search for the leader.
 pub struct Search {
     masters: Masters,
-    token: String,
+    credentials: Credentials,
     /// The master whose turn it is.
     turn: usize,
     /// Where another one says that the leader is.
@@ -79,10 +87,10 @@ pub struct Search {
 
 impl Search {
     /// One that begins with the first.
-    pub fn new(masters: &Masters, token: &str) -> Self {
+    pub fn new(masters: &Masters, credentials: impl Into<Credentials>) -> Self {
         Self {
             masters: masters.clone(),
-            token: token.to_owned(),
+            credentials: credentials.into(),
             turn: 0,
             hint: None,
         }
@@ -97,7 +105,7 @@ impl Search {
     /// Connects to the one whose turn it is. If there are others, it is asked whether it leads; one that stands by or does not answer is passed over the
     /// next time.
     pub fn line(&mut self) -> io::Result<Line> {
-        let line = Line::open(self.at(), &self.token).and_then(|mut line| {
+        let line = Line::open(self.at(), &self.credentials).and_then(|mut line| {
             if self.masters.0.len() > 1 || self.hint.is_some() {
                 line.set_timeout(PROBE)?;
                 let told = line.ask(&Ask::Leads)?;

@@ -25,31 +25,50 @@ use std::time::{Duration, Instant};
 
 use cenote_replica::verbs::{Address, Completion, Verb};
 use cenote_replica::view::Key;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::memory_file::MemoryFile;
-use crate::wire::{Answer, FRAME_MAX, Hello, Item, decode_items, encode_answers, first_frame, is_same_token};
+use crate::ofi::{Exports, PLAIN, Registration, Transport};
+use crate::stream::greeted;
+use crate::wire::{Answer, FRAME_MAX, Item, decode_items, encode_answers, first_frame};
 
 /// Heartbeats whose times a node remembers.
 const REMEMBERED: usize = 64;
-/// How long a connection may take to greet.
-const GREETING: Duration = Duration::from_secs(5);
 
 /// How a node is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes that it may give to regions.
     pub memory: u64,
-    /// What clients have to know.
-    pub token: String,
+    /// What clients and the master have to show.
+    pub credentials: Credentials,
     /// Where its memory is, if it is to outlive the process; it has as many bytes for regions.
     pub pool: Option<Arc<MemoryFile>>,
+    /// How verbs come.
+    pub transport: Transport,
+    /// The provider of libfabric, if they come by it.
+    pub provider: String,
+}
+
+impl Options {
+    /// Those of a node to which verbs come by TCP, with its memory in this process.
+    pub fn new(memory: u64, credentials: impl Into<Credentials>) -> Self {
+        Self {
+            memory,
+            credentials: credentials.into(),
+            pool: None,
+            transport: Transport::Tcp,
+            provider: PLAIN.to_owned(),
+        }
+    }
 }
 
 /// A region that it holds.
 struct Held {
     key: Key,
+    /// Closed before its memory goes.
+    registration: Option<Registration>,
     bytes: Bytes,
 }
 
@@ -90,6 +109,10 @@ pub struct Node {
     /// The latest term of a master.
     term: Cell<u64>,
     executed: Cell<u64>,
+    /// If verbs come by libfabric. Then nobody here reads or writes what regions have in them.
+    exports: Option<Exports>,
+    /// Whether its regions are open there.
+    is_open: Cell<bool>,
 }
 
 impl Node {
@@ -109,6 +132,7 @@ impl Node {
             regions.extend(file.regions().into_iter().map(|(number, entry)| {
                 let held = Held {
                     key: Key(entry.key),
+                    registration: None,
                     bytes: Bytes::Kept(entry.bytes),
                 };
                 (number, held)
@@ -122,6 +146,72 @@ impl Node {
             lease: Cell::new(None),
             term: Cell::new(term),
             executed: Cell::new(0),
+            exports: None,
+            is_open: Cell::new(false),
+        }
+    }
+
+    /// The same at an address; verbs come to it as its options say.
+    ///
+    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file, or with TLS; those of libfabric.
+    pub fn at(options: Options, address: SocketAddr) -> io::Result<Self> {
+        let exports = match options.transport {
+            Transport::Tcp => None,
+            Transport::Ofi if options.pool.is_some() => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "libfabric cannot reach memory that is in a file: it needs memory of the process",
+                ));
+            }
+            Transport::Ofi if options.credentials.encrypts() => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, OPEN_VERBS));
+            }
+            Transport::Ofi => Some(Exports::new(&options.provider, address.ip())?),
+        };
+        Ok(Self {
+            exports,
+            ..Self::new(options)
+        })
+    }
+
+    fn has_lease(&self) -> bool {
+        self.lease.get().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Opens or closes all regions, as the lease has begun or ended.
+    fn admit(&self) {
+        let may = self.exports.is_some() && self.has_lease();
+        if self.is_open.replace(may) != may {
+            let mut regions = self.regions.borrow_mut();
+            regions.values_mut().for_each(|held| self.open(held));
+        }
+    }
+
+    /// Opens a region to who learns its new key, if regions are open, and closes it to others.
+    fn open(&self, held: &mut Held) {
+        held.registration = None;
+        let Some(exports) = self.exports.as_ref().filter(|_| self.is_open.get()) else {
+            return;
+        };
+        // Others are in no node that has exports.
+        let Bytes::Own(bytes) = &mut held.bytes else {
+            return;
+        };
+        // SAFETY: the registration is dropped before the bytes, which never move; and no reference to them is made in a node with exports.
+        held.registration = unsafe { exports.open(bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    /// How a region is reached.
+    fn remote(&self, region: u16, key: Key) -> Answer {
+        self.admit();
+        let regions = self.regions.borrow();
+        let held = regions.get(&region).filter(|held| held.key == key);
+        match held.and_then(|held| held.registration.as_ref()) {
+            Some(registration) => {
+                let remote = registration.remote();
+                Answer::Remote([remote.key, remote.base])
+            }
+            None => Answer::Failed,
         }
     }
 
@@ -136,7 +226,7 @@ impl Node {
                 }
                 false => Answer::Later(self.term.get()),
             },
-            Item::Verb { .. } | Item::Info => self.execute(item),
+            Item::Verb { .. } | Item::Info | Item::Fabric | Item::Remote { .. } => self.execute(item),
             _ if is_led => self.execute(item),
             _ => Answer::Failed,
         };
@@ -169,10 +259,13 @@ impl Node {
             Item::SetKey { region, key } => match self.regions.borrow_mut().get_mut(&region) {
                 // A key that comes late takes nobody's place.
                 Some(held) if held.key <= key => {
-                    if let Some(file) = &self.options.pool {
-                        kept(file.set_key(region, key.0));
+                    if held.key != key {
+                        if let Some(file) = &self.options.pool {
+                            kept(file.set_key(region, key.0));
+                        }
+                        held.key = key;
+                        self.open(held);
                     }
-                    held.key = key;
                     Answer::Done
                 }
                 _ => Answer::Failed,
@@ -196,6 +289,14 @@ impl Node {
                 self.executed.get(),
                 self.options.pool.is_some().into(),
             ]),
+            Item::Fabric => match &self.exports {
+                Some(exports) => {
+                    let (provider, name) = exports.address();
+                    Answer::Fabric(provider, name)
+                }
+                None => Answer::Failed,
+            },
+            Item::Remote { region, key } => self.remote(region, key),
         }
     }
 
@@ -243,7 +344,12 @@ impl Node {
                 Bytes::Own(vec![0; bytes as usize])
             }
         };
-        let held = Held { key, bytes };
+        let mut held = Held {
+            key,
+            registration: None,
+            bytes,
+        };
+        self.open(&mut held);
         self.regions.borrow_mut().insert(region, held);
         Answer::Done
     }
@@ -260,11 +366,13 @@ impl Node {
         if answered.len() > REMEMBERED {
             answered.pop_front();
         }
+        self.admit();
     }
 
     fn verb(&self, key: Key, at: Address, verb: &Verb) -> Completion {
         let mut regions = self.regions.borrow_mut();
-        let may = self.lease.get().is_some_and(|until| Instant::now() < until);
+        // Words that a card changes are atomic for cards alone, so there is one way to a node's memory.
+        let may = self.has_lease() && self.exports.is_none();
         let Some(held) = regions
             .get_mut(&at.region())
             .filter(|held| held.key == key && may)
@@ -338,14 +446,35 @@ fn in_place(bytes: &mut [u8], verb: &Verb) -> Completion {
 /// Runs a node at a listener that is bound, until the process ends.
 pub fn run(options: Options, listener: std::net::TcpListener) -> io::Result<()> {
     let (runtime, local) = crate::event_loop()?;
+    let node = Rc::new(Node::at(options, listener.local_addr()?)?);
     local.block_on(&runtime, async {
         listener.set_nonblocking(true)?;
-        serve(Rc::new(Node::new(options)), TcpListener::from_std(listener)?).await
+        serve(node, TcpListener::from_std(listener)?).await
     })
 }
 
 /// Answers everybody who connects, until the listener fails. In a `LocalSet`.
 pub async fn serve(node: Rc<Node>, listener: TcpListener) -> io::Result<()> {
+    let executes = async {
+        match &node.exports {
+            Some(exports) => {
+                exports
+                    .serve(|| {
+                        node.admit();
+                        node.lease.get().filter(|_| node.is_open.get())
+                    })
+                    .await
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = executes => ended,
+        ended = accept(&node, listener) => ended,
+    }
+}
+
+async fn accept(node: &Rc<Node>, listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -374,29 +503,8 @@ fn tell(from: SocketAddr, error: &io::Error) {
     }
 }
 
-/// Reads a greeting, and fails unless it has the token.
-pub(crate) async fn greeted(stream: &mut TcpStream, token: &str) -> io::Result<()> {
-    let refuse = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    let greet = async {
-        let mut head = [0; Hello::HEAD];
-        stream.read_exact(&mut head).await?;
-        let len = Hello::token_len(head).map_err(|error| refuse(&error.to_string()))?;
-        let mut said = vec![0; len];
-        stream.read_exact(&mut said).await?;
-        Ok::<_, io::Error>(said)
-    };
-    let said = tokio::time::timeout(GREETING, greet)
-        .await
-        .map_err(|_| refuse("it did not greet"))??;
-    match is_same_token(&said, token.as_bytes()) {
-        true => Ok(()),
-        false => Err(refuse("its token is not the cluster's")),
-    }
-}
-
-async fn answer(node: &Node, mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    greeted(&mut stream, &node.options.token).await?;
+async fn answer(node: &Node, stream: TcpStream) -> io::Result<()> {
+    let mut stream = greeted(stream, &node.options.credentials).await?;
     let mut arrived = Vec::new();
     let mut out = Vec::new();
     loop {
@@ -425,11 +533,7 @@ mod tests {
     use super::*;
 
     fn node() -> Node {
-        Node::new(Options {
-            memory: 1 << 16,
-            token: String::new(),
-            pool: None,
-        })
+        Node::new(Options::new(1 << 16, ""))
     }
 
     fn ping(node: &Node, number: u64, answered: u64, lease: u64) {
@@ -504,8 +608,7 @@ mod tests {
             let file = MemoryFile::open(&folder.path().join("memory"), 1 << 16, 1).unwrap();
             Node::new(Options {
                 pool: Some(Arc::new(file)),
-                memory: 1 << 16,
-                token: String::new(),
+                ..Options::new(1 << 16, "")
             })
         };
         let lead = |node: &Node, term| {

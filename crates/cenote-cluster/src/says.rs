@@ -12,6 +12,7 @@ use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::ofi::Transport;
 use crate::wire::FRAME_MAX;
 
 /// How a map lies in its regions.
@@ -193,6 +194,8 @@ pub enum Told {
         eras: ErasText,
         /// Microseconds without a heartbeat after which the session ends.
         lease_us: u64,
+        /// How verbs go to the nodes.
+        transport: Transport,
     },
     /// The answer to a heartbeat.
     Beat {

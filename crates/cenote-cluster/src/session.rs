@@ -12,9 +12,12 @@ use cenote_replica::view::Eras;
 use cenote_replica::view::{Control, SessionEnded, View};
 
 use crate::Error;
+use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::masters::{Masters, Search};
 use crate::network::Network;
+use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
+use crate::stream::Outgoing;
 use crate::wire::Hello;
 
 /// The time between two heartbeats.
@@ -29,17 +32,19 @@ const JOIN: Duration = Duration::from_secs(10);
 const CHECK: Duration = Duration::from_micros(500);
 
 /// A connection to the master.
-pub struct Line(TcpStream);
+pub struct Line(Outgoing);
 
 impl Line {
     /// Connects.
-    pub fn open(master: SocketAddr, token: &str) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&master, ANSWER)?;
+    pub fn open(master: SocketAddr, credentials: impl Into<Credentials>) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&master, ANSWER)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER))?;
         stream.set_write_timeout(Some(ANSWER))?;
+        let credentials = credentials.into();
+        let mut stream = Outgoing::new(stream, &credentials)?;
         let hello = Hello {
-            token: token.to_owned(),
+            token: credentials.token,
         };
         stream.write_all(&hello.encode())?;
         Ok(Self(stream))
@@ -57,7 +62,7 @@ impl Line {
 
     /// Gives answers so long, where a little is not enough.
     pub fn set_timeout(&mut self, time: Duration) -> io::Result<()> {
-        self.0.set_read_timeout(Some(time))
+        self.0.tcp().set_read_timeout(Some(time))
     }
 }
 
@@ -110,8 +115,13 @@ pub struct Joined {
 }
 
 /// Joins a cluster.
-pub fn join(masters: &Masters, token: &str, name: &str, deadline: Duration) -> Result<Joined, Error> {
-    let mut search = Search::new(masters, token);
+pub fn join(
+    masters: &Masters,
+    credentials: &Credentials,
+    name: &str,
+    deadline: Duration,
+) -> Result<Joined, Error> {
+    let mut search = Search::new(masters, credentials);
     let ask = Ask::Join {
         name: name.to_owned(),
     };
@@ -119,19 +129,29 @@ pub fn join(masters: &Masters, token: &str, name: &str, deadline: Duration) -> R
     let (told, mut line) = search.ask(&ask, JOIN)?;
     let master = search.at();
     let unreachable = |source| Error::Master { master, source };
-    let (session, layout, view, eras) = match told {
+    let (session, layout, view, eras, transport) = match told {
         Told::Joined {
             session,
             layout,
             view,
             eras,
+            transport,
             ..
-        } => (session, layout, view, eras),
+        } => (session, layout, view, eras, transport),
         Told::Refused(why) => return Err(Error::Refused(why)),
         other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
     };
     line.set_timeout(ANSWER).map_err(unreachable)?;
-    let network = Network::new(token.to_owned(), deadline);
+    if transport == Transport::Ofi && credentials.encrypts() {
+        return Err(Error::Refused(OPEN_VERBS.to_owned()));
+    }
+    if transport == Transport::Ofi && cfg!(not(feature = "ofi")) {
+        return Err(Error::Refused(
+            "its memory nodes are reached by libfabric, and this program was built without the feature `ofi`"
+                .to_owned(),
+        ));
+    }
+    let network = Network::new(credentials, transport, deadline);
     let own = Rc::new(view.view());
     view.nodes
         .iter()

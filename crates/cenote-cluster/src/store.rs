@@ -10,16 +10,14 @@
 //!
 //! It is in this crate because crate `cenote` knows no network (`docs/decisions/0041-one-facade.md`).
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use cenote::{Backend, Coherent, Delegated, Kind, Noncoherent, Pool, Replace};
 
 use crate::wire::TOKEN_MAX;
-use crate::{Error, Map, Options};
+use crate::{Error, Map, Masters, Options};
 
-/// What the name of a cluster begins with.
-pub const SCHEME: &str = "cluster://";
+pub use crate::masters::SCHEME;
 /// The variable that names the file with the token.
 pub const TOKEN_VARIABLE: &str = "CENOTE_TOKEN_FILE";
 /// The name of the map of a cluster, which has one.
@@ -148,7 +146,7 @@ pub struct StoreOptions {
 }
 
 impl Store {
-    /// Opens a pool that exists, by the path of its file or device, or finds a cluster, by `cluster://HOST:PORT` of its master and the token in the
+    /// Opens a pool that exists, by the path of its file or device, or finds a cluster, by `cluster://HOST:PORT,HOST:PORT` of its masters and the token in the
     /// file that [`TOKEN_VARIABLE`] names.
     ///
     /// Errors: [`Error::Pool`]; [`Error::Name`], [`Error::Token`] for a cluster. Whether its master answers, [`Store::map`] finds out.
@@ -158,13 +156,14 @@ impl Store {
 
     /// The same, with options.
     pub fn open_with(place: &str, options: &StoreOptions) -> Result<Self, Error> {
-        if let Some(address) = place.strip_prefix(SCHEME) {
+        if place.starts_with(SCHEME) {
+            let masters: Masters = place.parse().map_err(Error::Name)?;
             let set = std::env::var_os(TOKEN_VARIABLE).map(PathBuf::from);
             let file = options.token_file.clone().or(set).ok_or_else(|| Error::Token {
                 path: PathBuf::from(TOKEN_VARIABLE),
                 why: "the options or this variable must name the file with the cluster's token".to_owned(),
             })?;
-            return Ok(Self::Cluster(Options::new(master(address)?, read_token(&file)?)));
+            return Ok(Self::Cluster(Options::new(masters, read_token(&file)?)));
         }
         let path = Path::new(place);
         Ok(match cenote::kind_of(path)? {
@@ -191,16 +190,6 @@ impl Store {
             Self::Cluster(options) => Box::new(Map::open(options)?),
         })
     }
-}
-
-/// The address of a master, behind [`SCHEME`].
-pub fn master(address: &str) -> Result<SocketAddr, Error> {
-    let found = address.trim_end_matches('/').to_socket_addrs();
-    found.ok().and_then(|mut all| all.next()).ok_or_else(|| {
-        Error::Name(format!(
-            "\"{SCHEME}{address}\" is not the address of a master: {SCHEME}HOST:PORT"
-        ))
-    })
 }
 
 /// Reads a token: a file's first line.

@@ -77,6 +77,15 @@ pub enum Item {
         /// The number of the term.
         term: u64,
     },
+    /// How it is reached over libfabric.
+    Fabric,
+    /// How a region is reached there, by who has its key.
+    Remote {
+        /// The region.
+        region: u16,
+        /// Its key.
+        key: Key,
+    },
 }
 
 /// What a node answers.
@@ -93,6 +102,10 @@ pub enum Answer {
     Info([u64; 5]),
     /// It obeys a master of a later term, which has this number.
     Later(u64),
+    /// The provider of libfabric, and the address of the node's endpoint.
+    Fabric(String, Vec<u8>),
+    /// The key of the region's memory there, and what its first byte is called.
+    Remote([u64; 2]),
 }
 
 /// What a connection begins with.
@@ -188,6 +201,12 @@ pub fn encode_items(out: &mut Vec<u8>, tag: u64, items: &[Item]) {
                 out.push(15);
                 out.extend(term.to_le_bytes());
             }
+            Item::Fabric => out.push(20),
+            Item::Remote { region, key } => {
+                out.push(21);
+                out.extend(region.to_le_bytes());
+                out.extend(key.0.to_le_bytes());
+            }
         }
     }
     end(out, at);
@@ -246,6 +265,17 @@ pub fn encode_answers(out: &mut Vec<u8>, tag: u64, answers: &[Answer]) {
             Answer::Later(term) => {
                 out.push(13);
                 out.extend(term.to_le_bytes());
+            }
+            Answer::Fabric(provider, name) => {
+                out.push(20);
+                for bytes in [provider.as_bytes(), name] {
+                    out.extend((bytes.len() as u32).to_le_bytes());
+                    out.extend(bytes);
+                }
+            }
+            Answer::Remote(words) => {
+                out.push(21);
+                words.iter().for_each(|word| out.extend(word.to_le_bytes()));
             }
         }
     }
@@ -348,6 +378,11 @@ pub fn decode_items(frame: &[u8]) -> Result<(u64, Vec<Item>), Malformed> {
             },
             14 => Item::Info,
             15 => Item::Lead { term: bytes.u64()? },
+            20 => Item::Fabric,
+            21 => Item::Remote {
+                region: bytes.u16()?,
+                key: bytes.key()?,
+            },
             _ => return Err(Malformed("an unknown request")),
         });
     }
@@ -377,6 +412,14 @@ pub fn decode_answers(frame: &[u8]) -> Result<(u64, Vec<Answer>), Malformed> {
                 Answer::Info(words)
             }
             13 => Answer::Later(bytes.u64()?),
+            20 => {
+                let len = bytes.u32()? as usize;
+                let provider = String::from_utf8(bytes.take(len)?.to_vec());
+                let provider = provider.map_err(|_| Malformed("a name that is no text"))?;
+                let len = bytes.u32()? as usize;
+                Answer::Fabric(provider, bytes.take(len)?.to_vec())
+            }
+            21 => Answer::Remote([bytes.u64()?, bytes.u64()?]),
             _ => return Err(Malformed("an unknown answer")),
         });
     }
@@ -429,6 +472,11 @@ mod tests {
             },
             Item::Info,
             Item::Lead { term: 77 },
+            Item::Fabric,
+            Item::Remote {
+                region: 7,
+                key: Key(8),
+            },
         ]
     }
 
@@ -447,6 +495,8 @@ mod tests {
             Answer::Failed,
             Answer::Info([1, 2, 3, 4, 1]),
             Answer::Later(9),
+            Answer::Fabric("a provider".to_owned(), vec![1, 2, 3]),
+            Answer::Remote([5, 6]),
         ];
         let mut out = Vec::new();
         encode_answers(&mut out, 18, &answers);

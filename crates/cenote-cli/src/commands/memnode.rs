@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use cenote_cluster::Transport;
 use cenote_cluster::memory_file::MemoryFile;
 use cenote_cluster::node::{self, Node, Options};
 use serde::Serialize;
 
+use super::cluster::network::Network;
 use super::cluster::token::read_token;
 use crate::complaint::complain;
 use crate::failure::Failure;
@@ -20,7 +22,7 @@ use crate::output::{Output, bytes};
 /// a file.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Clients and the master show a token. It goes over the network as it is, and so do keys and values: use a network that is trusted.
+Clients and the master show a token. Without TLS it goes over the network as it is, and so do keys and values: use a network that is trusted.
 
 Then: cenote cluster master --node ADDR …, or cenote cluster add-node CLUSTER ADDR.")]
 pub struct Args {
@@ -36,6 +38,14 @@ pub struct Args {
     /// Have the memory in this file, which is made if there is none: a process that is started again with it goes on with what it has
     #[arg(long, value_name = "FILE")]
     pool: Option<PathBuf>,
+    /// How clients reach the memory
+    #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
+    network: Network,
+    /// The provider of libfabric, with --network ofi: tcp;ofi_rxm for plain networks, verbs;ofi_rxm for cards that speak verbs
+    #[arg(long, value_name = "NAME", default_value = cenote_cluster::ofi::PLAIN)]
+    provider: String,
+    #[command(flatten)]
+    tls: super::cluster::tls::TlsArgs,
 }
 
 /// The least memory that a node can offer: anything smaller has no region.
@@ -62,7 +72,14 @@ struct Began {
 
 /// Serves until the process ends.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    let token = read_token(&args.token_file)?;
+    let transport = args.network.transport()?;
+    if args.pool.is_some() && transport == Transport::Ofi {
+        return Err(Failure::misuse(
+            "--pool and --network ofi do not go together: remote verbs need memory of the process, and that of a file is read and written by calls",
+        ));
+    }
+    let credentials = args.tls.credentials(read_token(&args.token_file)?)?;
+    args.network.allows(&credentials)?;
     let open = |path: &PathBuf| {
         let file = MemoryFile::open(path, args.memory, Node::new_incarnation());
         file.map(Arc::new)
@@ -89,11 +106,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             bytes(began.memory)
         )
     })?;
-    let options = Options {
-        memory: args.memory,
-        token,
-        pool,
-    };
+    let mut options = Options::new(args.memory, credentials);
+    (options.transport, options.provider, options.pool) = (transport, args.provider, pool);
     node::run(options, listener).map_err(Failure::io(args.listen))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -82,6 +82,66 @@ fn a_cluster_outlives_its_nodes() {
     assert!(!here.path("here").exists());
 }
 
+#[cfg(feature = "ofi")]
+#[test]
+fn a_cluster_over_libfabric_outlives_its_nodes() {
+    let here = Here::new();
+    let _cluster = start(&here, "--network ofi");
+    here.ok("cluster put here greeting hello");
+    here.ok("cluster kill-node here 1");
+    assert_eq!(found(&here, "greeting"), "hello");
+    here.ok("cluster add-node here");
+    wait_for(&here, |status| is_whole(status) && nodes(status) == [2, 3, 4]);
+    here.ok("cluster kill-node here 2");
+    assert_eq!(found(&here, "greeting"), "hello");
+    let measured = here.json("cluster bench here --ops 20 --clients 2 --seconds 1");
+    assert!(measured["per_second"].as_f64().unwrap() > 0.0);
+    here.ok("cluster stop here");
+}
+
+#[cfg(feature = "ofi")]
+#[test]
+fn memory_in_a_file_is_not_reached_by_libfabric() {
+    let here = Here::new();
+    std::fs::write(here.path("token"), "a token").unwrap();
+    let refused = here
+        .run("memnode --listen 127.0.0.1:0 --memory 64MiB --token-file token --pool memory --network ofi");
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("do not go together"),
+        "{refused:?}"
+    );
+    assert!(!here.path("memory").exists());
+}
+
+#[cfg(not(feature = "ofi"))]
+#[test]
+fn libfabric_needs_its_feature() {
+    let here = Here::new();
+    let refused = here.run("cluster start here --network ofi");
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("--features ofi"),
+        "{refused:?}"
+    );
+    assert!(!here.path("here").exists());
+}
+
+#[test]
+fn redis_is_asked_for_where_it_is_missing() {
+    let here = Here::new();
+    let _cluster = start(&here, "--nodes 1 --replicas 1");
+    let line = "cluster bench here --ops 1 --clients 1 --seconds 1 --redis";
+    let output = here
+        .command(line.split_whitespace())
+        .env("PATH", "")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("apt-get install redis-server"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_master_is_started_again_on_its_store() {
     let here = Here::new();

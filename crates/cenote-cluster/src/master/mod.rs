@@ -33,14 +33,15 @@ use std::time::{Duration, Instant};
 use cenote_replica::verbs::{Address, Completion, Request, Verb, Verbs};
 use cenote_replica::view::Eras;
 use cenote_replica::view::NodeId;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use crate::Error;
+use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::network::Network;
-use crate::node::greeted;
+use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
+use crate::stream::greeted;
 use crate::wire::{Answer, Item};
 use state::{Offer, Shape, State};
 use store::{Place, Store, Unkept};
@@ -52,8 +53,8 @@ const NAME_MAX: usize = 100;
 /// How a master is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cluster's token.
-    pub token: String,
+    /// What clients have to show, and this master shows to nodes.
+    pub credentials: Credentials,
     /// For how long a node may execute verbs after it has answered a heartbeat; one that is silent for longer is given up.
     pub node_lease: Duration,
     /// A node whose memory outlives its process has so long to come back when the master begins, as both may have been restarted.
@@ -69,13 +70,15 @@ pub struct Options {
     pub etcd_lease: Duration,
     /// With a store in etcd: where clients reach this master, if not where it listens.
     pub advertise: Option<SocketAddr>,
+    /// How verbs go to them.
+    pub transport: Transport,
 }
 
 impl Options {
-    /// Those of a cluster with a token.
-    pub fn new(token: impl Into<String>) -> Self {
+    /// Those of a cluster with a token, or with credentials.
+    pub fn new(credentials: impl Into<Credentials>) -> Self {
         Self {
-            token: token.into(),
+            credentials: credentials.into(),
             node_lease: Duration::from_secs(1),
             start_grace: Duration::from_secs(30),
             client_lease: Duration::from_secs(3),
@@ -83,6 +86,7 @@ impl Options {
             nodes: Vec::new(),
             etcd_lease: Duration::from_secs(2),
             advertise: None,
+            transport: Transport::Tcp,
         }
     }
 }
@@ -217,7 +221,15 @@ pub async fn serve(store: Rc<Store>, options: Options, listener: TcpListener) ->
 
 async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Result<Over, Error> {
     let term = store.term();
-    let network = Network::new(options.token.clone(), Duration::from_millis(500)).led(term.clone());
+    if options.transport == Transport::Ofi && options.credentials.encrypts() {
+        return Err(Error::Refused(OPEN_VERBS.to_owned()));
+    }
+    let network = Network::new(
+        options.credentials.clone(),
+        options.transport,
+        Duration::from_millis(500),
+    )
+    .led(term.clone());
     let known = store.load().await?;
     let is_new = known.is_none();
     let mut options = options;
@@ -341,8 +353,15 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
     let node = NodeId(node);
     network.set_address(node, address);
     for _ in 0..40 {
-        match network.ask(node, &[Item::Info]).await.as_deref() {
-            Some([Answer::Info([incarnation, memory, 0, _, outlives])]) => {
+        match network.ask(node, &[Item::Info, Item::Fabric]).await.as_deref() {
+            Some([_, fabric])
+                if matches!(fabric, Answer::Fabric(..)) != (network.transport() == Transport::Ofi) =>
+            {
+                return Err(Error::Refused(format!(
+                    "verbs go otherwise to the memory node at {address}: give all nodes and the master the same --network"
+                )));
+            }
+            Some([Answer::Info([incarnation, memory, 0, _, outlives]), _]) => {
                 return Ok(Offer {
                     address,
                     memory: *memory,
@@ -350,7 +369,7 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
                     outlives: *outlives == 1,
                 });
             }
-            Some([Answer::Info(_)]) => {
+            Some([Answer::Info(_), _]) => {
                 return Err(Error::Refused(format!(
                     "the memory node at {address} holds regions of a cluster: start a new one, without the file of its memory if it has any"
                 )));
@@ -360,7 +379,7 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Err(Error::Refused(format!(
-        "no memory node answers at {address}: is it running, with the same token?"
+        "no memory node answers at {address}: is it running, with the same token, and TLS as here?"
     )))
 }
 
@@ -510,9 +529,8 @@ impl Master {
     }
 
     /// Answers questions until the connection ends.
-    async fn answer(self: Rc<Self>, mut stream: TcpStream) -> std::io::Result<()> {
-        stream.set_nodelay(true)?;
-        greeted(&mut stream, &self.options.token).await?;
+    async fn answer(self: Rc<Self>, stream: TcpStream) -> std::io::Result<()> {
+        let mut stream = greeted(stream, &self.options.credentials).await?;
         loop {
             let mut prefix = [0; 4];
             stream.read_exact(&mut prefix).await?;
@@ -608,6 +626,7 @@ impl Master {
             view: self.published.borrow().clone(),
             eras: self.eras_text(),
             lease_us: self.options.client_lease.as_micros() as u64,
+            transport: self.options.transport,
         })
     }
 

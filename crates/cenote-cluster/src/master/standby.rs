@@ -13,7 +13,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -22,8 +21,9 @@ use super::store::etcd::election::{Election, Leader, Outcome};
 use super::store::{SCHEME, Store};
 use super::{Options, Over, serve};
 use crate::Error;
-use crate::node::greeted;
+use crate::credentials::Credentials;
 use crate::says::{Ask, Told, frame, length};
+use crate::stream::greeted;
 
 /// The time between two attempts to be elected.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -122,7 +122,7 @@ async fn stand_by(
     let stopping = Rc::new(Notify::new());
     let serving = tokio::task::spawn_local(redirect(
         listener,
-        options.token.clone(),
+        options.credentials.clone(),
         leader.clone(),
         stopping.clone(),
     ));
@@ -164,7 +164,7 @@ async fn stand_by(
 /// Tells everybody who the leader is.
 async fn redirect(
     listener: TcpListener,
-    token: String,
+    credentials: Credentials,
     leader: Rc<Cell<Option<SocketAddr>>>,
     stopping: Rc<Notify>,
 ) {
@@ -173,22 +173,21 @@ async fn redirect(
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let (token, leader, stopping) = (token.clone(), leader.clone(), stopping.clone());
+        let (credentials, leader, stopping) = (credentials.clone(), leader.clone(), stopping.clone());
         tokio::task::spawn_local(async move {
             // Who went away, or speaks otherwise, is no concern of others.
-            let _ = answer(stream, &token, &leader, &stopping).await;
+            let _ = answer(stream, &credentials, &leader, &stopping).await;
         });
     }
 }
 
 async fn answer(
-    mut stream: TcpStream,
-    token: &str,
+    stream: TcpStream,
+    credentials: &Credentials,
     leader: &Cell<Option<SocketAddr>>,
     stopping: &Notify,
 ) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    greeted(&mut stream, token).await?;
+    let mut stream = greeted(stream, credentials).await?;
     loop {
         let mut prefix = [0; 4];
         stream.read_exact(&mut prefix).await?;

@@ -10,7 +10,7 @@ use cenote_cluster::{Error, Map, Masters, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::cluster::TOKEN;
+use super::cluster::credentials;
 
 /// Keys that the clients share.
 const KEYS: u64 = 12;
@@ -35,7 +35,7 @@ pub fn work(masters: Masters, seed: u64) {
     let mut map: Option<Map> = None;
     loop {
         let Some(open) = map.as_mut().filter(|map| !map.has_ended()) else {
-            map = Map::open(&Options::new(masters.clone(), TOKEN)).ok();
+            map = Map::open(&Options::new(masters.clone(), credentials())).ok();
             if map.is_none() {
                 std::thread::sleep(Duration::from_millis(10));
             }

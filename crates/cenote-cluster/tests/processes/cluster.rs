@@ -10,12 +10,21 @@ use std::time::{Duration, Instant};
 use cenote_cluster::memory_file::MemoryFile;
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
-use cenote_cluster::{Map, Options, master, node};
+use cenote_cluster::{Credentials, Map, Options, Transport, master, node};
 
 pub const TOKEN: &str = "a token";
 const MEMORY: u64 = 128 << 20;
 /// A wait that nothing should take.
 pub const LONG: Duration = Duration::from_secs(20);
+
+/// How verbs go: by TCP, or by libfabric with `CENOTE_TEST_TRANSPORT=ofi`.
+pub fn transport() -> Transport {
+    match std::env::var("CENOTE_TEST_TRANSPORT").as_deref() {
+        Ok("ofi") => Transport::Ofi,
+        Ok(other) => panic!("no transport {other:?}"),
+        Err(_) => Transport::Tcp,
+    }
+}
 
 /// A process, which ends with its test.
 pub struct Running(pub Child);
@@ -103,6 +112,15 @@ fn node_of_file(at: &str, file: &Path) -> (Running, SocketAddr) {
     listening(&Place::here(), "node", &set)
 }
 
+/// What this process shows: a certificate too, if it is told where.
+pub fn credentials() -> Credentials {
+    #[cfg(feature = "tls")]
+    if let Ok(folder) = std::env::var("CENOTE_CLUSTER_TLS") {
+        return super::encrypted::credentials(folder.as_ref());
+    }
+    TOKEN.into()
+}
+
 /// What the processes of this program do that [`start`] began.
 #[test]
 fn role() {
@@ -129,15 +147,14 @@ fn role() {
                 let incarnation = node::Node::new_incarnation();
                 Arc::new(MemoryFile::open(Path::new(&path), MEMORY / 4, incarnation).unwrap())
             });
-            let options = node::Options {
-                memory: if pool.is_some() { MEMORY / 4 } else { MEMORY },
-                token: TOKEN.to_owned(),
-                pool,
-            };
+            let memory = if pool.is_some() { MEMORY / 4 } else { MEMORY };
+            let mut options = node::Options::new(memory, credentials());
+            (options.transport, options.pool) = (transport(), pool);
             node::run(options, listen()).unwrap();
         }
         "master" => {
-            let mut options = master::Options::new(TOKEN);
+            let mut options = master::Options::new(credentials());
+            options.transport = transport();
             options.nodes = set("CENOTE_CLUSTER_NODES")
                 .split_whitespace()
                 .map(|at| at.parse().unwrap())

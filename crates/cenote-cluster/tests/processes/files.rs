@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use cenote_check::history::Event;
 use cenote_check::spec::map::{Op, Ret};
+use cenote_cluster::Transport;
 use cenote_cluster::says::{Ask, Told};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-use super::cluster::{Cluster, Place};
+use super::cluster::{Cluster, Place, transport};
 use super::histories::{Client, judge, set};
 
 fn key(n: u64) -> [u8; 8] {
@@ -20,6 +21,9 @@ fn key(n: u64) -> [u8; 8] {
 
 #[test]
 fn all_nodes_and_the_master_come_back_with_what_they_had() {
+    if transport() != Transport::Tcp {
+        return;
+    }
     // Longer than any restart takes.
     let mut cluster = Cluster::with_files(3, Duration::from_secs(60));
     let mut map = cluster.map();
@@ -79,6 +83,9 @@ fn come_back_too_late(cluster: &mut Cluster, place: usize) -> bool {
 
 #[test]
 fn a_node_that_comes_back_too_late_is_refused() {
+    if transport() != Transport::Tcp {
+        return;
+    }
     let mut cluster = Cluster::with_files(3, Duration::from_secs(1));
     let mut map = cluster.map();
     map.put(b"key", b"old").unwrap();
@@ -132,6 +139,9 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
 
 #[test]
 fn histories_are_linearizable_while_nodes_come_back() {
+    if transport() != Transport::Tcp {
+        return;
+    }
     let seed = set("CENOTE_TEST_SEED", u64::from(std::process::id()));
     let time = Duration::from_secs(set("CENOTE_TEST_SECONDS", 5));
     println!("CENOTE_TEST_SEED={seed}");

@@ -4,9 +4,13 @@ mod clients;
 mod cluster;
 #[cfg(feature = "etcd")]
 mod elected;
+#[cfg(feature = "tls")]
+mod encrypted;
 mod files;
 mod histories;
 mod machines;
+#[cfg(feature = "ofi")]
+mod ofi;
 mod ordered;
 mod partitions;
 mod promises;

@@ -1,6 +1,7 @@
 //! What the operations of a cluster cost, beside the round trips that they are made of.
 //!
-//! A raw round trip is that of a batch that reads 8 bytes at one memory node, measured between the operations.
+//! A raw round trip is that of a batch that reads 8 bytes at one memory node, measured between the operations. With `--redis`, reads and writes are
+//! measured in turns with those of a Redis server that has one replica.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use cenote_cluster::Map;
 use serde::Serialize;
 
 use super::place::ClusterArg;
+use super::redis::Redis;
 use crate::failure::Failure;
 use crate::output::{Output, count};
 
@@ -29,6 +31,21 @@ pub struct BenchArgs {
     /// How long they do, in seconds
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+    /// Compare with a Redis server on this machine, which has one replica and waits for it; needs redis-server
+    #[arg(long)]
+    redis: bool,
+}
+
+/// An operation of the cluster, and of Redis.
+#[derive(Serialize)]
+struct Beside {
+    operation: &'static str,
+    cluster_us: f64,
+    cluster_p99_us: f64,
+    redis_us: f64,
+    redis_p99_us: f64,
+    /// The cluster's median over that of Redis.
+    ratio: f64,
 }
 
 /// An operation.
@@ -50,6 +67,9 @@ struct Measured {
     clients: u32,
     /// Operations a second of all, half of them reads.
     per_second: f64,
+    /// With `--redis`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redis: Vec<Beside>,
 }
 
 fn key(n: u64) -> Vec<u8> {
@@ -104,14 +124,58 @@ pub fn run(args: &BenchArgs, out: &Output) -> Result<ExitCode, Failure> {
         latency.over_raw = latency.median_us / (raw_round_trip_us * f64::from(latency.round_trips));
     }
     let per_second = together(args, &value)?;
+    let redis = match args.redis {
+        true => beside(args, &mut map, &value)?,
+        false => Vec::new(),
+    };
     let measured = Measured {
         raw_round_trip_us,
         latencies,
         clients: args.clients,
         per_second,
+        redis,
     };
     out.result(&measured, text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keys that are read and written beside Redis.
+const KEYS_BESIDE: u64 = 1000;
+
+/// Reads and writes in turns with those of Redis.
+fn beside(args: &BenchArgs, map: &mut Map, value: &[u8]) -> Result<Vec<Beside>, Failure> {
+    let mut redis = Redis::start()?;
+    for n in 0..KEYS_BESIDE {
+        map.put(&key(n), value)?;
+        redis.set(&key(n), value)?;
+    }
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    let mut time = |place: usize, run: &mut dyn FnMut() -> Result<(), Failure>| {
+        let begun = Instant::now();
+        run()?;
+        times[place].push(begun.elapsed());
+        Ok::<_, Failure>(())
+    };
+    for n in 0..args.ops {
+        let key = key(n % KEYS_BESIDE);
+        time(0, &mut || Ok(drop(map.get(&key)?)))?;
+        time(1, &mut || redis.get(&key).map(drop))?;
+        time(2, &mut || Ok(map.put(&key, value)?))?;
+        time(3, &mut || redis.set(&key, value))?;
+    }
+    let beside = |operation, first: usize| {
+        let [(cluster_us, cluster_p99_us), (redis_us, redis_p99_us)] =
+            [first, first + 1].map(|place| figures(&mut times[place].clone()));
+        Beside {
+            operation,
+            cluster_us,
+            cluster_p99_us,
+            redis_us,
+            redis_p99_us,
+            ratio: cluster_us / redis_us,
+        }
+    };
+    Ok(vec![beside("get", 0), beside("put", 2)])
 }
 
 /// Operations a second of several clients.
@@ -158,6 +222,21 @@ fn text(measured: &Measured) -> String {
             "{:<13} {:>6.1} µs {:>6.1} µs  {:>11}  {:>21.2}\n",
             latency.operation, latency.median_us, latency.p99_us, latency.round_trips, latency.over_raw
         );
+    }
+    if !measured.redis.is_empty() {
+        text += "\nbeside Redis     cluster       p99      Redis       p99  ratio\n";
+        for beside in &measured.redis {
+            text += &format!(
+                "{:<13} {:>7.1} µs {:>6.1} µs {:>7.1} µs {:>6.1} µs  {:>5.2}\n",
+                beside.operation,
+                beside.cluster_us,
+                beside.cluster_p99_us,
+                beside.redis_us,
+                beside.redis_p99_us,
+                beside.ratio
+            );
+        }
+        text += "a put of Redis is SET and WAIT 1, in one message\n";
     }
     text + &format!(
         "\n{} clients at once, half reads: {} operations a second",

@@ -9,6 +9,7 @@ use cenote_cluster::master::store::Place;
 use cenote_cluster::master::{self, Options};
 use serde::Serialize;
 
+use super::network::Network;
 use super::token::read_token;
 use crate::commands::lock::time;
 use crate::failure::Failure;
@@ -34,9 +35,14 @@ pub struct MasterArgs {
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    #[command(flatten)]
+    tls: super::tls::TlsArgs,
     /// A memory node of a new cluster; several times
     #[arg(long = "node", value_name = "ADDR")]
     nodes: Vec<SocketAddr>,
+    /// How verbs go to the memory nodes, as they were started
+    #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
+    network: Network,
     /// Keep so many copies of everything in a new cluster
     #[arg(long, value_name = "R", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     replicas: u8,
@@ -91,8 +97,11 @@ pub fn run(args: MasterArgs, out: &Output) -> Result<ExitCode, Failure> {
             "--store: this program was built without etcd; build it with the feature `etcd`, or name a file",
         ));
     }
-    let mut options = Options::new(read_token(&args.token_file)?);
+    let credentials = args.tls.credentials(read_token(&args.token_file)?)?;
+    args.network.allows(&credentials)?;
+    let mut options = Options::new(credentials);
     options.nodes = args.nodes;
+    options.transport = args.network.transport()?;
     (options.node_lease, options.client_lease) = (args.node_lease, args.client_lease);
     (options.etcd_lease, options.advertise) = (args.etcd_lease, args.advertise);
     options.start_grace = args.start_grace;

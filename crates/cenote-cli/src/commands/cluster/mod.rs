@@ -3,21 +3,26 @@
 //! | file | |
 //! |---|---|
 //! | `place` | which cluster is meant |
-//! | `token` | its secret |
+//! | `token`, `tls` | its secret, and certificates |
 //! | `start` | clusters on this machine: start, nodes that come and go, stop |
 //! | `master` | the master as a process |
 //! | `status` | how it is |
 //! | `keys` | single keys |
 //! | `scan` | keys of an ordered map, in their order |
 //! | `bench` | what operations cost |
+//! | `redis` | what they are compared with |
+//! | `network` | how verbs go to the memory nodes |
 
 mod bench;
 pub mod keys;
 mod master;
+pub mod network;
 pub mod place;
+mod redis;
 mod scan;
 pub mod start;
 mod status;
+pub mod tls;
 pub mod token;
 
 use std::process::ExitCode;

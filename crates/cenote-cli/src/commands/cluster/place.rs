@@ -8,9 +8,11 @@ use std::time::Duration;
 use cenote_cluster::masters::{Masters, SCHEME};
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::store::TOKEN_VARIABLE;
-use cenote_cluster::{Map, Options, OrderedMap};
+use cenote_cluster::{Credentials, Map, Options, OrderedMap};
 use serde::{Deserialize, Serialize};
 
+use super::network::Network;
+use super::tls::TlsArgs;
 use super::token::read_token;
 use crate::failure::Failure;
 
@@ -26,6 +28,8 @@ pub struct ClusterArg {
     /// The file with the cluster's token; default: CENOTE_TOKEN_FILE, or that of the folder
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// A process that was started: when, too, as process ids come back.
@@ -48,6 +52,9 @@ pub struct Folder {
     pub nodes: Vec<Process>,
     /// Bytes that each node offers.
     pub memory: u64,
+    /// How verbs go to them.
+    #[serde(default)]
+    pub network: Network,
 }
 
 /// The token's file in a folder.
@@ -128,7 +135,11 @@ impl Folder {
 impl ClusterArg {
     /// That of a name.
     pub fn new(cluster: String, token_file: Option<PathBuf>) -> Self {
-        Self { cluster, token_file }
+        Self {
+            cluster,
+            token_file,
+            tls: TlsArgs::default(),
+        }
     }
 
     /// That of a folder.
@@ -136,6 +147,7 @@ impl ClusterArg {
         Self {
             cluster: folder.display().to_string(),
             token_file: Some(token_file(folder)),
+            tls: TlsArgs::default(),
         }
     }
 
@@ -150,7 +162,7 @@ impl ClusterArg {
         }
     }
 
-    fn resolve(&self) -> Result<(Masters, String), Failure> {
+    fn resolve(&self) -> Result<(Masters, Credentials), Failure> {
         let given = || {
             let set = std::env::var_os(TOKEN_VARIABLE).map(PathBuf::from);
             self.token_file.clone().or(set)
@@ -162,18 +174,18 @@ impl ClusterArg {
                     "--token-file or CENOTE_TOKEN_FILE must name the file with the cluster's token",
                 )
             })?;
-            return Ok((masters, read_token(&token)?));
+            return Ok((masters, self.tls.credentials(read_token(&token)?)?));
         }
         let folder = Path::new(&self.cluster);
         let masters = Folder::read(folder)?.master.address.into();
         let token = given().unwrap_or_else(|| token_file(folder));
-        Ok((masters, read_token(&token)?))
+        Ok((masters, self.tls.credentials(read_token(&token)?)?))
     }
 
     /// Asks the master that leads.
     pub fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
-        let (masters, token) = self.resolve()?;
-        match masters.ask(&token, ask, PATIENCE)? {
+        let (masters, credentials) = self.resolve()?;
+        match masters.ask(credentials, ask, PATIENCE)? {
             Told::Refused(why) => Err(Failure::failed(why)),
             told => Ok(told),
         }
@@ -191,8 +203,8 @@ impl ClusterArg {
 
     /// The options of a client.
     pub fn options(&self) -> Result<Options, Failure> {
-        let (masters, token) = self.resolve()?;
-        Ok(Options::new(masters, token))
+        let (masters, credentials) = self.resolve()?;
+        Ok(Options::new(masters, credentials))
     }
 
     /// Joins, for an ordered map.

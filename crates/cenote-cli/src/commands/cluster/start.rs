@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cenote_cluster::says::{Ask, Told};
 
+use super::network::Network;
 use super::place::{ClusterArg, Folder, Process, token_file};
 use super::status;
 use super::token::make_token;
@@ -33,6 +34,9 @@ pub struct StartArgs {
     /// Memory of each node, such as 1GiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = crate::commands::memnode::memory)]
     memory: u64,
+    /// How verbs go to the memory nodes
+    #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
+    network: Network,
 }
 
 /// Processes that are ended unless all goes well.
@@ -87,13 +91,21 @@ fn start(begun: &mut Begun, folder: &Path, name: &str, arguments: &[String]) -> 
     }
 }
 
-fn node(begun: &mut Begun, folder: &Path, number: usize, memory: u64) -> Result<Process, Failure> {
+fn node(
+    begun: &mut Begun,
+    folder: &Path,
+    number: usize,
+    memory: u64,
+    network: Network,
+) -> Result<Process, Failure> {
     let arguments = [
         "memnode",
         "--listen",
         "127.0.0.1:0",
         "--memory",
         &memory.to_string(),
+        "--network",
+        network.argument(),
         "--token-file",
         &token_file(folder).display().to_string(),
     ]
@@ -110,6 +122,7 @@ pub fn run(args: &StartArgs, out: &Output) -> Result<ExitCode, Failure> {
             args.nodes, args.replicas
         )));
     }
+    args.network.transport()?;
     fs::create_dir(folder).map_err(Failure::io(folder.display()))?;
     let done = begin(args);
     if done.is_err() {
@@ -128,6 +141,7 @@ pub fn begin_in(folder: &Path, nodes: u8, replicas: u8) -> Result<(), Failure> {
         nodes,
         replicas,
         memory: 256 << 20,
+        network: Network::Tcp,
     })
 }
 
@@ -137,7 +151,7 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
     let mut begun = Begun(Vec::new());
     let mut nodes = Vec::new();
     for number in 1..=usize::from(args.nodes) {
-        nodes.push(node(&mut begun, folder, number, args.memory)?);
+        nodes.push(node(&mut begun, folder, number, args.memory, args.network)?);
     }
     let mut arguments = [
         "cluster",
@@ -150,6 +164,8 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
         &token_file(folder).display().to_string(),
         "--replicas",
         &args.replicas.to_string(),
+        "--network",
+        args.network.argument(),
     ]
     .map(str::to_owned)
     .to_vec();
@@ -161,6 +177,7 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
         master,
         nodes,
         memory: args.memory,
+        network: args.network,
     };
     described.write(folder)?;
     let cluster = ClusterArg::of_folder(folder);
@@ -195,7 +212,7 @@ pub fn another(folder: &Path) -> Result<(SocketAddr, Begun), Failure> {
     let _lock = Folder::lock(folder)?;
     let mut described = Folder::read(folder)?;
     let number = described.nodes.len() + 1;
-    let node = node(&mut begun, folder, number, described.memory)?;
+    let node = node(&mut begun, folder, number, described.memory, described.network)?;
     let address = node.address;
     described.nodes.push(node);
     described.write(folder)?;

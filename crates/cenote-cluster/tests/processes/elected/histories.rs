@@ -30,17 +30,7 @@ impl Elected {
         let status = self.wait(|_| true);
         assert!(status.term > before, "{} after {before}", status.term);
         // At the address that clients know.
-        self.masters[leader] = self.master_at(&at.to_string());
-    }
-
-    fn master_at(&self, at: &str) -> (super::Running, std::net::SocketAddr) {
-        let set = [
-            ("CENOTE_CLUSTER_STORE", self.store()),
-            ("CENOTE_CLUSTER_NODES", String::new()),
-            ("CENOTE_CLUSTER_REPLICAS", "2".to_owned()),
-            ("CENOTE_CLUSTER_AT", at.to_owned()),
-        ];
-        super::listening(&Place::here(), "master", &set)
+        self.masters[leader] = self.master_at(&at.to_string(), &[]);
     }
 
     /// Puts other nodes in the place of those that were given up. One may be, as it had no processor for as long as its lease.

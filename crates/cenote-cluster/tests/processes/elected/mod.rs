@@ -57,11 +57,18 @@ impl Elected {
 
     /// Another master.
     fn master(&self, nodes: &[SocketAddr]) -> (Running, SocketAddr) {
+        self.master_at("127.0.0.1:0", nodes)
+    }
+
+    /// Another master, at an address.
+    fn master_at(&self, at: &str, nodes: &[SocketAddr]) -> (Running, SocketAddr) {
         let nodes: Vec<String> = nodes.iter().map(SocketAddr::to_string).collect();
         let set = [
             ("CENOTE_CLUSTER_STORE", self.store()),
             ("CENOTE_CLUSTER_NODES", nodes.join(" ")),
             ("CENOTE_CLUSTER_REPLICAS", "2".to_owned()),
+            ("CENOTE_CLUSTER_AT", at.to_owned()),
+            ("CENOTE_CLUSTER_LEASE_MS", "1000".to_owned()),
         ];
         listening(&Place::here(), "master", &set)
     }
