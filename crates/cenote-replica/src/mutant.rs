@@ -52,6 +52,7 @@ mutants! {
     AdoptedForgotten = "adopted-forgotten", "a client that takes over a block leaves objects in it that are in no slot";
     NotSwept = "not-swept", "a client does not look for objects in its blocks that clients were to free that have gone";
     BusySwept = "busy-swept", "a client that looks for such objects takes those of its own changes that go on for some";
+    ReplacingUnsaid = "replacing-unsaid", "the slot of an object does not say that it came in the place of another one of its key";
     LoserReplaced = "loser-replaced", "a conditional replacement that lost its round counts as done";
     ConditionOverlooked = "condition-overlooked", "a blind write that lost against a conditional one counts as overwritten by it";
     ConditionUnasked = "condition-unasked", "a conditional replacement does not ask whether the key is bound to what it expects";

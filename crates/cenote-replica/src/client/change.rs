@@ -106,6 +106,15 @@ impl Pending<'_> {
         }
     }
 
+    /// The same, if the slot has another object of the key.
+    fn replacing_slot(&self) -> Slot {
+        match self.kind {
+            Kind::Remove => self.new_slot(),
+            _ if mutant::is(Mutant::ReplacingUnsaid) => self.new_slot(),
+            _ => self.new_slot().replacing(),
+        }
+    }
+
     /// Whether it asks for another object than the one of this change.
     fn refuses(&self, found: Identity) -> bool {
         let differs = self.expected.is_some_and(|expected| expected != found);
@@ -492,7 +501,7 @@ impl<N: Verbs + Control> Client<N> {
         found: Found,
     ) -> Step<Attempt> {
         let word = self.word(view, found.seen.at)?;
-        let (old, new) = (found.seen.slot.0, pending.new_slot().0);
+        let (old, new) = (found.seen.slot.0, pending.replacing_slot().0);
         self.begin_round(pending, (word, segment), found.seen, Some(found.clone()));
         if word.region.backups().is_empty() && !mutant::is(Mutant::AloneAsOthers) {
             return self.replace_alone(view, pending, word, &found).await;
@@ -538,7 +547,7 @@ impl<N: Verbs + Control> Client<N> {
         if found.is_untold() {
             self.tell(view, found).await?;
         }
-        let (old, new) = (found.seen.slot.0, pending.new_slot().0);
+        let (old, new) = (found.seen.slot.0, pending.replacing_slot().0);
         let first = match pending.kind {
             Kind::Remove => pending.object_slot().tentative().0,
             _ => new,

@@ -122,7 +122,7 @@ impl<V: Verbs> Equalise<'_, V> {
             let slots = self.candidates(*segment, &change.hash).await?;
             let mine = slots
                 .iter()
-                .find(|seen| seen.slot.unsealed() == change.wants())
+                .find(|seen| seen.slot.wanted() == change.wants())
                 .copied();
             if let Some(mine) = mine
                 && unless_lost(self.has_twin(change, mine, &slots).await)?.unwrap_or(false)
@@ -319,10 +319,11 @@ impl<V: Verbs> Equalise<'_, V> {
         Ok(all_written(&batch, &completions)?)
     }
 
-    /// Whether another slot has the key of a change that had no slot before, and came first.
+    /// Whether another slot has the key of a change that had no slot before, and came first. A change of a slot that had the key is nobody's twin, though its log may
+    /// be empty still: an insert that did not see the key comes after it.
     async fn has_twin(&self, change: &Going, mine: Seen, slots: &[Seen]) -> Step<bool> {
-        if change.kind.needs_bound() || matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. }))
-        {
+        let is_told = matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. }));
+        if is_told || mine.slot.is_replacing() || change.kind == Kind::Remove {
             return Ok(false);
         }
         for seen in slots.iter().filter(|seen| seen.at != mine.at) {
@@ -337,8 +338,8 @@ impl<V: Verbs> Equalise<'_, V> {
             };
             let other = Record::decode(&bytes).filter(|record| record.key == change.key);
             if let Some(other) = other {
-                let is_told = other.kind.needs_bound() || Outcome::decode(&bytes, other.identity).is_some();
-                if is_told || seen.at < mine.at {
+                let is_told = Outcome::decode(&bytes, other.identity).is_some();
+                if is_told || seen.slot.is_replacing() || seen.at < mine.at {
                     return Ok(true);
                 }
             }
@@ -370,11 +371,11 @@ fn unless_lost<T>(step: Step<T>) -> Step<Option<T>> {
 
 /// How a change has gone: by the slot that it `wants`, by what its log says, and by what the slots of its key hold, now that their copies are equal.
 pub fn outcome(wants: Slot, said: Option<Outcome>, slots: &[Slot]) -> Outcome {
-    let has = |slot: Slot| slots.iter().any(|seen| seen.unsealed() == slot);
+    let has = |slot: Slot| slots.iter().any(|seen| seen.wanted() == slot.wanted());
     let is_shown = match said {
         _ if has(wants) => true,
         // It has won, and what it came in the place of is gone: it was shown, and another has come since.
-        Some(Outcome::Won { old, former }) if former != 0 => !has(Slot(old).unsealed()),
+        Some(Outcome::Won { old, former }) if former != 0 => !has(Slot(old)),
         // Who changes a slot that had been vacant says so before.
         _ => false,
     };

@@ -68,11 +68,6 @@ impl Kind {
             .into_iter()
             .find(|kind| kind.code() == code)
     }
-
-    /// Whether it has no effect unless the key is bound: the slot that it changes is the key's, whatever other slots hold.
-    pub fn needs_bound(self) -> bool {
-        matches!(self, Kind::Update | Kind::Remove | Kind::Replace)
-    }
 }
 
 /// An object, read whole.

@@ -5,7 +5,8 @@
 //! | 0 to 39 | address, in granules of 64 bytes | nonce |
 //! | 40 to 47 | fingerprint of the key | nonce |
 //! | 48 to 57 | length, in granules of 64 bytes; 1023: longer | nonce |
-//! | 58, 59 | 0 | 0 |
+//! | 58 | 0 | 0 |
+//! | 59 | replacing | 0 |
 //! | 60 | conditional | 0 |
 //! | 61 | tentative | 0 |
 //! | 62 | sealed | sealed |
@@ -13,6 +14,8 @@
 //!
 //! Zero is vacant as well: a slot that nothing was ever in. A tentative object does not count yet: its key may be in another slot. Only words without
 //! backups are ever tentative. A conditional object came in the place of the very one that its change had asked for: no other change can have come just before it.
+//! A replacing object came in the place of another one of its key, so it is nobody's twin. Its change sees that when it has read the slots: one change may have tried to
+//! put its object into a vacant slot first, so that these are two values of one object.
 
 use crate::verbs::{Address, GRANULE};
 
@@ -21,6 +24,7 @@ const FINGERPRINT_AT: u32 = 40;
 const ADDRESS_MASK: u64 = (1 << FINGERPRINT_AT) - 1;
 const LEN_MAX: u64 = (1 << 10) - 1;
 const NONCE_MASK: u64 = (1 << 58) - 1;
+const REPLACING: u64 = 1 << 59;
 const CONDITIONAL: u64 = 1 << 60;
 const TENTATIVE: u64 = 1 << 61;
 const SEALED: u64 = 1 << 62;
@@ -95,6 +99,23 @@ impl Slot {
         self.0 & (VACANT | CONDITIONAL) == CONDITIONAL
     }
 
+    /// The same object, in the place of another one of its key.
+    #[must_use]
+    pub fn replacing(self) -> Self {
+        Slot(self.0 | REPLACING)
+    }
+
+    /// Whether its object came in the place of another one of its key.
+    pub fn is_replacing(self) -> bool {
+        self.0 & (VACANT | REPLACING) == REPLACING
+    }
+
+    /// What its change has wanted, before it knew whether there was an object to replace, and before it was sealed.
+    #[must_use]
+    pub fn wanted(self) -> Self {
+        Slot(self.0 & !SEALED & !REPLACING)
+    }
+
     /// The object that a tentative slot is to have; any other slot as it is.
     #[must_use]
     pub fn confirmed(self) -> Self {
@@ -129,7 +150,7 @@ impl Slot {
         let len = word >> LEN_AT & LEN_MAX;
         let at = Address::from_bits((word & ADDRESS_MASK) * u64::from(GRANULE));
         match at {
-            Some(at) if word & !NONCE_MASK & !CONDITIONAL == 0 && len != 0 => Content::Object {
+            Some(at) if word & !NONCE_MASK & !CONDITIONAL & !REPLACING == 0 && len != 0 => Content::Object {
                 at,
                 fingerprint: (word >> FINGERPRINT_AT) as u8,
                 len: (len < LEN_MAX).then_some(len as u32 * GRANULE),
@@ -166,6 +187,10 @@ mod tests {
             assert_eq!(slot.sealed().unsealed(), slot);
             assert_eq!(slot.conditional().content(), content);
             assert!(slot.conditional().sealed().is_conditional() && !slot.is_conditional());
+            assert_eq!(slot.replacing().content(), content);
+            assert!(slot.replacing().sealed().is_replacing() && !slot.is_replacing());
+            assert_eq!(slot.replacing().sealed().wanted(), slot);
+            assert_eq!(slot.conditional().replacing().wanted(), slot.conditional());
             assert_eq!(slot.tentative().content(), Content::Tentative);
             assert_eq!(slot.tentative().confirmed(), slot);
         }
@@ -181,13 +206,21 @@ mod tests {
         ];
         for (n, slot) in slots.into_iter().enumerate() {
             assert!(slot.is_vacant() && slot.sealed().is_vacant() && !slot.is_conditional());
+            assert!(!slot.is_replacing() && slot.sealed().wanted() == slot);
             assert!(slots[..n].iter().all(|earlier| *earlier != slot));
         }
     }
 
     #[test]
     fn what_nobody_writes_is_damaged() {
-        for word in [1, 1 << 58, 1 << 63 | 1 << 60, 1 << 40, u64::MAX] {
+        for word in [
+            1,
+            1 << 58,
+            1 << 63 | 1 << 60,
+            1 << 63 | 1 << 59,
+            1 << 40,
+            u64::MAX,
+        ] {
             assert_eq!(Slot(word).content(), Content::Damaged, "{word:x}");
         }
     }

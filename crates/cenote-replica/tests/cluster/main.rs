@@ -1,6 +1,7 @@
 //! The operations of the map by the shipped code, on a simulated network: clients and nodes crash, clients are cut off, verbs arrive late and
 //! in pieces. What the clients saw is linearizable, and afterwards all copies are equal.
 
+mod held;
 mod leaks;
 #[cfg(feature = "mutants")]
 mod mutants;

@@ -2,6 +2,7 @@
 
 use cenote_replica::mutant::{Mutant, choose};
 
+use super::held::late_insert;
 use super::reuse::read_over_reuse;
 use super::run::{Plan, run};
 
@@ -90,7 +91,7 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::PageOverwritten
         | Mutant::LeafBelieved
         | Mutant::GapOverlooked => super::ordered::plan(),
-        Mutant::CachedForEver => unreachable!("found by a schedule of its own"),
+        Mutant::CachedForEver | Mutant::ReplacingUnsaid => unreachable!("found by a schedule of its own"),
     }
 }
 
@@ -108,7 +109,7 @@ fn planted_faults_are_found() {
     let only = std::env::var("CENOTE_TEST_MUTANT").ok();
     for mutant in Mutant::ALL
         .iter()
-        .filter(|mutant| **mutant != Mutant::CachedForEver)
+        .filter(|mutant| !matches!(mutant, Mutant::CachedForEver | Mutant::ReplacingUnsaid))
     {
         if only.as_ref().is_some_and(|only| only != mutant.name()) {
             continue;
@@ -134,4 +135,12 @@ fn an_object_of_an_era_before_that_is_believed_is_found() {
     let found = read_over_reuse();
     choose(None);
     assert_eq!(found, b"one", "the value before the last");
+}
+
+#[test]
+fn a_put_that_is_taken_for_a_twin_is_found() {
+    choose(Some(Mutant::ReplacingUnsaid));
+    let late = late_insert();
+    choose(None);
+    assert!(late.inserted, "an insert of a key that was bound: {late:?}");
 }

@@ -40,6 +40,7 @@ struct Post {
     /// What each read has so far.
     gathered: Vec<Vec<u8>>,
     is_over: bool,
+    client: u32,
     waker: Option<Waker>,
 }
 
@@ -71,6 +72,9 @@ struct Node {
     regions: BTreeMap<u16, (Key, Vec<u8>)>,
 }
 
+/// Says whose requests are held back: a client's number, and one of its requests.
+pub type Holds = Box<dyn Fn(u32, &Request) -> bool>;
+
 /// Everything that is shared.
 pub struct World {
     pub now: Time,
@@ -82,6 +86,11 @@ pub struct World {
     cut: BTreeSet<(u32, NodeId)>,
     /// A client whose verbs reach memory below an address late.
     pub late: Option<(u32, Address)>,
+    /// Which requests do not arrive before they are released.
+    pub holds: Option<Holds>,
+    held: Vec<(u32, Arrival)>,
+    /// Clients that hear no answers: their verbs arrive.
+    pub deaf: BTreeSet<u32>,
     pub view: Rc<View>,
     pub eras: Eras,
     /// The era that each client knows, if it is not the first.
@@ -138,6 +147,9 @@ impl World {
             nodes,
             cut: BTreeSet::new(),
             late: None,
+            holds: None,
+            held: Vec::new(),
+            deaf: BTreeSet::new(),
             view: Rc::new(view),
             eras: Eras { now: 1, least: 1 },
             heard: BTreeMap::new(),
@@ -179,8 +191,10 @@ impl World {
             Some(Event::Arrive(arrival)) => self.arrive(arrival),
             Some(Event::Complete(post, place, completion)) => {
                 let mut post = post.borrow_mut();
-                post.completions[place].get_or_insert(completion);
-                post.end_if_complete();
+                if !self.deaf.contains(&post.client) {
+                    post.completions[place].get_or_insert(completion);
+                    post.end_if_complete();
+                }
             }
             Some(Event::Deadline(post)) => {
                 let mut post = post.borrow_mut();
@@ -258,6 +272,7 @@ impl World {
             left: vec![0; batch.len()],
             gathered: batch.iter().map(gathered).collect(),
             is_over: batch.is_empty(),
+            client,
             waker: None,
         }));
         for (place, request) in batch.into_iter().enumerate() {
@@ -294,12 +309,30 @@ impl World {
                     post: Rc::clone(&post),
                     place,
                 };
-                self.at(time, Event::Arrive(arrival));
+                match &self.holds {
+                    Some(holds) if holds(client, &arrival.request) => self.held.push((client, arrival)),
+                    _ => self.at(time, Event::Arrive(arrival)),
+                }
             }
         }
         let deadline = self.now + DEADLINE;
         self.at(deadline, Event::Deadline(Rc::clone(&post)));
         post
+    }
+
+    /// Sends on what is held back of a client.
+    pub fn release(&mut self, client: u32) {
+        for (whose, arrival) in std::mem::take(&mut self.held) {
+            match whose == client {
+                true => self.at(self.now + 1, Event::Arrive(arrival)),
+                false => self.held.push((whose, arrival)),
+            }
+        }
+    }
+
+    /// How many parts of verbs are held back of a client.
+    pub fn held(&self, client: u32) -> usize {
+        self.held.iter().filter(|(whose, _)| *whose == client).count()
     }
 
     /// Crashes a node: its memory is lost.
@@ -427,6 +460,7 @@ impl Verbs for Port {
             left: vec![0],
             gathered: Vec::new(),
             is_over: false,
+            client: self.client,
             waker: None,
         }));
         {

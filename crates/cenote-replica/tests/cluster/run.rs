@@ -216,7 +216,7 @@ fn view(plan: &Plan) -> View {
 }
 
 /// Where the first segment is, before the cells of clients.
-const ROOT: u32 = 2 * BLOCK;
+pub const ROOT: u32 = 2 * BLOCK;
 /// Where blocks begin in each region.
 pub const OBJECTS: u32 = 4 * BLOCK;
 
@@ -376,7 +376,7 @@ async fn beside<T>(first: impl Future<Output = T>, second: impl Future) -> T {
 }
 
 /// The master: closes what somebody has complained about, or a crash concerns, and opens it again.
-struct Master {
+pub struct Master {
     world: Shared,
     layout: Layout,
     sessions: Vec<Session>,
@@ -389,8 +389,32 @@ struct Master {
 }
 
 impl Master {
+    /// The master of a map with so many clients.
+    pub fn new(world: &Shared, plan: &Plan, clients: u32) -> Self {
+        Self {
+            world: Rc::clone(world),
+            layout: layout(plan),
+            sessions: (1..=clients).map(session).collect(),
+            closing: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            key: 1,
+            fault: plan.fault,
+        }
+    }
+
+    /// Whether something is to be closed.
+    pub fn is_asked(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
+    /// What clients have complained about is to be closed.
+    pub fn add_complaints(&mut self) {
+        let complaints = std::mem::take(&mut self.world.borrow_mut().complaints);
+        self.closing.extend(complaints);
+    }
+
     /// Closes regions, makes their copies equal, and opens them.
-    async fn close(&mut self) -> Result<(), String> {
+    pub async fn close(&mut self) -> Result<(), String> {
         let nonces = Cell::new(0_u64);
         let mut promoted = BTreeSet::new();
         loop {
@@ -460,7 +484,7 @@ impl Master {
     }
 
     /// Regions that a node which is down held.
-    fn add_lost(&mut self) {
+    pub fn add_lost(&mut self) {
         let world = self.world.borrow();
         for (number, region) in (0..).zip(&world.view.regions) {
             if region.nodes.iter().any(|node| !world.is_up(*node)) {
@@ -522,15 +546,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
         }
     }
     let mut notices: Vec<(Time, Blow)> = Vec::new();
-    let master = Master {
-        world: Rc::clone(&world),
-        layout: layout(plan),
-        sessions: (1..=plan.clients).map(session).collect(),
-        closing: BTreeSet::new(),
-        ended: BTreeSet::new(),
-        key: 1,
-        fault: plan.fault,
-    };
+    let master = Master::new(&world, plan, plan.clients);
     let (mut dead, mut killed) = (BTreeSet::new(), BTreeSet::new());
     let mut working: Option<Closing> = None;
     let master_flag = Arc::new(Flag(Mutex::new(true)));
@@ -595,8 +611,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
         }
         if let Some(mut idle) = idle_master.take() {
             idle.add_lost();
-            idle.closing
-                .extend(std::mem::take(&mut world.borrow_mut().complaints));
+            idle.add_complaints();
             for client in std::mem::take(&mut dead) {
                 world.borrow_mut().end_session(client);
                 idle.ended.insert(client);
