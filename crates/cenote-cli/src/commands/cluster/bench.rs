@@ -158,7 +158,7 @@ fn beside(args: &BenchArgs, map: &mut Map, value: &[u8]) -> Result<Vec<Beside>, 
     };
     for n in 0..args.ops {
         let key = key(n % KEYS_BESIDE);
-        time(0, &mut || Ok(drop(map.get(&key)?)))?;
+        time(0, &mut || map.get(&key).map(drop).map_err(Failure::from))?;
         time(1, &mut || redis.get(&key).map(drop))?;
         time(2, &mut || Ok(map.put(&key, value)?))?;
         time(3, &mut || redis.set(&key, value))?;
