@@ -29,6 +29,11 @@ pub fn run(cluster: &ClusterArg, args: Args, out: &Output) -> Result<ExitCode, F
     let options = cluster.options()?;
     let workloads = args.workload.0;
     let is_all = workloads.len() > 1;
+    if !is_all && workloads.contains(&Workload::E) {
+        return Err(Failure::misuse(
+            "workload E scans, and a cluster's map has no order: take another one",
+        ));
+    }
     let mut plan = Plan {
         pool: PathBuf::new(),
         map: MapKind::Hash,
@@ -45,18 +50,13 @@ pub fn run(cluster: &ClusterArg, args: Args, out: &Output) -> Result<ExitCode, F
         first_worker: 0,
         workers: args.threads,
     };
-    for (n, workload) in [Workload::Load].into_iter().chain(workloads).enumerate() {
-        if workload == Workload::E {
-            // It scans; among all, it is left out.
-            match is_all {
-                true => continue,
-                false => {
-                    return Err(Failure::misuse(
-                        "workload E scans, and a cluster's map has no order: take another one",
-                    ));
-                }
-            }
-        }
+    for (n, workload) in [Workload::Load]
+        .into_iter()
+        .chain(workloads)
+        // It scans; among all, it is left out.
+        .filter(|workload| *workload != Workload::E)
+        .enumerate()
+    {
         plan.workload = workload.name().to_owned();
         let report = report::report(&plan, "cluster", 1, &share(&plan, &options)?)?;
         if n == 0 && !out.json {
