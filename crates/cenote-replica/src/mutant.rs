@@ -52,6 +52,10 @@ mutants! {
     AdoptedForgotten = "adopted-forgotten", "a client that takes over a block leaves objects in it that are in no slot";
     NotSwept = "not-swept", "a client does not look for objects in its blocks that clients were to free that have gone";
     BusySwept = "busy-swept", "a client that looks for such objects takes those of its own changes that go on for some";
+    BoundBelieved = "bound-believed", "who replaces an object whose log says that it won a vacant slot takes that for proof that it was shown";
+    ToldLate = "told-late", "who replaces an object whose log is empty writes to that log when the backups have its own";
+    UndoneShown = "undone-shown", "a change whose slot was shown, and then closed, does not ask whether it was undone";
+    LogAtOnce = "log-at-once", "a change that gets a vacant slot writes its log to backups and primary at once, and so does who reads its object";
     ReplacingUnsaid = "replacing-unsaid", "the slot of an object does not say that it came in the place of another one of its key";
     LoserReplaced = "loser-replaced", "a conditional replacement that lost its round counts as done";
     ConditionOverlooked = "condition-overlooked", "a blind write that lost against a conditional one counts as overwritten by it";

@@ -19,23 +19,27 @@ const AGAIN: Duration = Duration::from_millis(10);
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// How often it is tried to give a region another copy, before that is put off.
 const ATTEMPTS_TO_MOVE: u32 = 20;
+/// How many regions get another copy after one closing. They stay closed until they have it.
+const MOVED_AT_ONCE: usize = 8;
 /// Bytes that are copied at once.
 const CHUNK: u32 = 1 << 20;
+/// A node that was heard within this time is there, as far as anybody knows.
+const HEARD: Duration = Duration::from_millis(100);
 
 /// Does what is to be done, as long as this process lives.
 pub async fn work(master: Rc<Master>) {
     loop {
         let _ = tokio::time::timeout(LONGEST_SLEEP, master.work.notified()).await;
         while master.is_due() {
-            master.close(None).await;
+            master.close(&[]).await;
         }
-        let short = master.state.borrow().short();
-        if let Some((region, node)) = short {
-            master.close(Some((region, node))).await;
+        let short = master.state.borrow().short(MOVED_AT_ONCE);
+        if short.is_empty() {
+            master.forget_empty_nodes().await;
+        } else {
+            master.close(&short).await;
             // There may be others; first what is more urgent.
             master.work.notify_one();
-        } else {
-            master.forget_empty_nodes().await;
         }
     }
 }
@@ -48,9 +52,7 @@ impl Master {
     }
 
     fn is_due(&self) -> bool {
-        !self.wanted.borrow().is_empty()
-            || !self.ended().is_empty()
-            || !self.state.borrow().broken().is_empty()
+        self.is_asked.get() || !self.ended().is_empty() || self.state.borrow().is_broken()
     }
 
     async fn forget_empty_nodes(&self) {
@@ -63,69 +65,87 @@ impl Master {
         }
     }
 
-    /// Closes what has to be closed, makes its copies equal, gives a region another copy, and opens all of it.
-    async fn close(&self, moved: Option<(u16, u32)>) {
-        let begun = Instant::now();
-        let mut regions = BTreeSet::from_iter(moved.map(|(region, _)| region));
-        let mut attempts = 0;
-        loop {
-            let ended = self.ended();
-            regions.append(&mut self.wanted.borrow_mut());
-            regions.extend(self.state.borrow().broken());
-            if !ended.is_empty() {
-                regions.extend(0..self.state.borrow().regions.len() as u16);
-            }
-            self.state.borrow_mut().close(&regions);
-            self.save_or_end().await;
-            if !self.set_keys(&regions).await {
-                tokio::time::sleep(AGAIN).await;
-                continue;
-            }
-            self.publish();
-            let is_done = self.equalise(&regions).await && self.copy(moved).await;
-            if is_done {
-                self.state.borrow_mut().open(&regions, &ended);
-                if let Some((region, node)) = moved {
-                    self.state.borrow_mut().gain(region, node);
-                }
-                self.save_or_end().await;
-                // From now on eras do not wait for them: no master does anything of theirs again.
-                self.clients
-                    .borrow_mut()
-                    .retain(|session, _| !ended.contains(session));
-                self.publish();
-                break;
-            }
-            attempts += 1;
-            let is_hopeless = |node| !self.state.borrow().is_alive(node) || attempts > ATTEMPTS_TO_MOVE;
-            if moved.is_some_and(|(_, node)| is_hopeless(node)) {
-                // Without the new copy; another node will be found.
-                return self.leave_closed(regions);
-            }
-            tokio::time::sleep(AGAIN * attempts.min(100)).await;
-        }
-        self.closings.set(self.closings.get() + 1);
-        self.last_closing.set(begun.elapsed());
+    /// Whether all nodes that hold something answer. A closing that cannot give its keys to one of them would keep clients from all the others until that one is given up.
+    fn all_answer(&self) -> bool {
+        let heard = self.nodes.borrow();
+        let state = self.state.borrow();
+        let mut holding = state.regions.iter().flat_map(|region| &region.nodes);
+        holding.all(|node| {
+            !state.is_alive(*node)
+                || heard
+                    .get(node)
+                    .is_some_and(|heard| heard.answers && heard.at.elapsed() < HEARD)
+        })
     }
 
-    /// Leaves it to the next closing.
-    fn leave_closed(&self, regions: BTreeSet<u16>) {
-        self.wanted.borrow_mut().extend(regions);
-        self.work.notify_one();
+    /// Closes all regions, makes their copies equal, and opens them; those that get another copy when they have it.
+    async fn close(&self, moved: &[(u16, u32)]) {
+        let mut begun = Instant::now();
+        let mut attempts = 0;
+        let ended = loop {
+            if !self.all_answer() {
+                tokio::time::sleep(AGAIN).await;
+                begun = Instant::now();
+                continue;
+            }
+            let ended = self.ended();
+            self.is_asked.set(false);
+            self.state.borrow_mut().close();
+            self.save_or_end().await;
+            if self.set_keys().await {
+                self.publish();
+                if self.equalise().await {
+                    break ended;
+                }
+            }
+            attempts += 1;
+            tokio::time::sleep(AGAIN * attempts.min(100)).await;
+        };
+        let staying: BTreeSet<u16> = moved.iter().map(|(region, _)| *region).collect();
+        self.state
+            .borrow_mut()
+            .open(|region| !staying.contains(&region), &ended);
+        self.save_or_end().await;
+        // From now on eras do not wait for them: no master does anything of theirs again.
+        self.clients
+            .borrow_mut()
+            .retain(|session, _| !ended.contains(session));
+        self.publish();
+        self.closings.set(self.closings.get() + 1);
+        self.last_closing.set(begun.elapsed());
+        for (region, node) in moved {
+            self.give_copy(*region, *node).await;
+        }
+    }
+
+    /// Gives a region another copy, if its nodes last, and opens it. What was equal in it stays equal: nobody has its key.
+    async fn give_copy(&self, region: u16, node: u32) {
+        for attempt in 1..=ATTEMPTS_TO_MOVE {
+            if !self.state.borrow().is_alive(node) {
+                break;
+            }
+            if self.copy(region, node).await {
+                self.state.borrow_mut().gain(region, node);
+                break;
+            }
+            tokio::time::sleep(AGAIN * attempt).await;
+        }
+        self.state
+            .borrow_mut()
+            .open(|opened| opened == region, &BTreeSet::new());
+        self.save_or_end().await;
+        self.publish();
     }
 
     /// Gives the nodes the regions' new keys. `false` if one does not answer: it will, or is given up.
-    async fn set_keys(&self, regions: &BTreeSet<u16>) -> bool {
+    async fn set_keys(&self) -> bool {
         let mut items: BTreeMap<u32, Vec<Item>> = BTreeMap::new();
         {
             let state = self.state.borrow();
-            for number in regions {
-                let Some(region) = state.regions.get(usize::from(*number)) else {
-                    continue;
-                };
+            for (number, region) in (0..).zip(&state.regions) {
                 for node in &region.nodes {
                     items.entry(*node).or_default().push(Item::SetKey {
-                        region: *number,
+                        region: number,
                         key: Key(region.key),
                     });
                 }
@@ -147,7 +167,7 @@ impl Master {
         true
     }
 
-    async fn equalise(&self, closed: &BTreeSet<u16>) -> bool {
+    async fn equalise(&self) -> bool {
         let (view, layout, sessions) = {
             let state = self.state.borrow();
             let sessions: Vec<Session> = state
@@ -162,7 +182,6 @@ impl Master {
         let equalise = Equalise {
             layout,
             view: &view,
-            closed,
             sessions: &sessions,
             verbs: &self,
             nonce: &nonce,
@@ -181,10 +200,7 @@ impl Master {
     }
 
     /// Copies a region, which is closed and whose copies are equal, to another node.
-    async fn copy(&self, moved: Option<(u16, u32)>) -> bool {
-        let Some((number, target)) = moved else {
-            return true;
-        };
+    async fn copy(&self, number: u16, target: u32) -> bool {
         let (source, key, used, bytes) = {
             let state = self.state.borrow();
             let region = &state.regions[usize::from(number)];

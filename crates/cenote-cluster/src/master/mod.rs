@@ -7,6 +7,7 @@
 //! | [`term`] | for how long this one leads |
 //! | `standby` | several masters, of which one leads (feature `etcd`) |
 //! | here | what it serves: questions of clients and of people |
+//! | `complaints` | how often a client has regions closed |
 //! | [`watch`] | heartbeats of nodes and clients |
 //! | [`closing`] | regions are closed, their copies made equal or moved, and opened |
 //!
@@ -16,6 +17,7 @@
 //! A master leads for a term. When that is over, it asks nodes for nothing ([`Network`]), answers clients nothing but that it leads no more, and keeps nothing.
 
 pub mod closing;
+mod complaints;
 #[cfg(feature = "etcd")]
 mod standby;
 pub mod state;
@@ -24,7 +26,7 @@ pub mod term;
 pub mod watch;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -43,6 +45,7 @@ use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
 use crate::stream::greeted;
 use crate::wire::{Answer, Item};
+use complaints::Complaints;
 use state::{Offer, Shape, State};
 use store::{Place, Store, Unkept};
 use term::Term;
@@ -132,6 +135,17 @@ impl Heard {
 struct Client {
     heard: Heard,
     oldest: u64,
+    complaints: Complaints,
+}
+
+impl Client {
+    fn new(oldest: u64) -> Self {
+        Self {
+            heard: Heard::now(),
+            oldest,
+            complaints: Complaints::default(),
+        }
+    }
 }
 
 /// A master at work.
@@ -148,8 +162,8 @@ pub struct Master {
     nodes: RefCell<BTreeMap<u32, Heard>>,
     clients: RefCell<BTreeMap<u32, Client>>,
     eras: Cell<Eras>,
-    /// Regions that are to be closed.
-    wanted: RefCell<BTreeSet<u16>>,
+    /// Whether somebody has asked for a closing.
+    is_asked: Cell<bool>,
     /// There may be something to do for [`closing`].
     work: Notify,
     stopping: Notify,
@@ -270,17 +284,11 @@ async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Resu
             state
                 .sessions
                 .keys()
-                .map(|session| {
-                    let client = Client {
-                        heard: Heard::now(),
-                        oldest: 0,
-                    };
-                    (*session, client)
-                })
+                .map(|session| (*session, Client::new(0)))
                 .collect(),
         ),
         eras: Cell::new(first_eras(&state)),
-        wanted: RefCell::default(),
+        is_asked: Cell::new(!is_new),
         work: Notify::new(),
         stopping: Notify::new(),
         deposed: RefCell::default(),
@@ -304,10 +312,6 @@ async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Resu
         if is_new {
             master.format().await?;
             master.save().await?;
-        } else {
-            // What the master before was about to do is done again.
-            let all = 0..master.state.borrow().regions.len() as u16;
-            master.wanted.borrow_mut().extend(all);
         }
         tokio::task::spawn_local(watch::clients(master.clone()));
         tokio::task::spawn_local(closing::work(master.clone()));
@@ -615,10 +619,7 @@ impl Master {
             self.state.borrow_mut().forget(session.number);
             return Err(error);
         }
-        let client = Client {
-            heard: Heard::now(),
-            oldest: self.eras.get().now,
-        };
+        let client = Client::new(self.eras.get().now);
         self.clients.borrow_mut().insert(session.number, client);
         Ok(Told::Joined {
             session,
@@ -654,29 +655,37 @@ impl Master {
         if !self.is_in(session) {
             return Told::Ended;
         }
+        let is_open = |region: &u16| {
+            let state = self.state.borrow();
+            let region = state.regions.get(usize::from(*region));
+            region.is_some_and(|region| !region.closed)
+        };
+        let published = self.published.borrow();
         if let Some(client) = self.clients.borrow_mut().get_mut(&session) {
             client.heard = Heard::now();
             client.oldest = oldest;
-        }
-        self.count_eras();
-        let published = self.published.borrow();
-        if view == published.number {
-            let state = self.state.borrow();
-            let is_open = |region: &&u16| {
-                state
-                    .regions
-                    .get(usize::from(**region))
-                    .is_some_and(|region| !region.closed)
-            };
-            let mut wanted = self.wanted.borrow_mut();
-            wanted.extend(complaints.iter().filter(is_open));
-            if !wanted.is_empty() {
-                self.work.notify_one();
+            if view == published.number && complaints.iter().any(is_open) {
+                client.complaints.add(view);
             }
         }
+        self.count_eras();
+        self.hear_complaints();
         Told::Beat {
             view: (view != published.number).then(|| published.clone()),
             eras: self.eras_text(),
+        }
+    }
+
+    /// Has regions closed if a client has complained about the view that is published.
+    fn hear_complaints(&self) {
+        let view = self.published.borrow().number;
+        let mut clients = self.clients.borrow_mut();
+        let heard = clients
+            .values_mut()
+            .filter_map(|client| client.complaints.take(view, Instant::now()));
+        if heard.count() > 0 {
+            self.is_asked.set(true);
+            self.work.notify_one();
         }
     }
 

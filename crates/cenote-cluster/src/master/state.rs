@@ -316,45 +316,32 @@ impl State {
         }
     }
 
-    /// Regions of which a node is given up.
-    pub fn broken(&self) -> BTreeSet<u16> {
-        let is_broken = |region: &RegionState| region.nodes.iter().any(|node| !self.is_alive(*node));
-        (0..)
-            .zip(&self.regions)
-            .filter(|(_, region)| is_broken(region))
-            .map(|(number, _)| number)
-            .collect()
+    /// Whether a node of any region is given up.
+    pub fn is_broken(&self) -> bool {
+        let mut holding = self.regions.iter().flat_map(|region| &region.nodes);
+        holding.any(|node| !self.is_alive(*node))
     }
 
-    /// Closes regions under a new key, without the nodes that are given up.
-    pub fn close(&mut self, regions: &BTreeSet<u16>) {
+    /// Closes all regions under a new key, without the nodes that are given up.
+    pub fn close(&mut self) {
         self.number += 1;
         self.key += 1;
-        for number in regions {
-            let living: Vec<u32> = match self.regions.get(usize::from(*number)) {
-                Some(region) => region
-                    .nodes
-                    .iter()
-                    .copied()
-                    .filter(|node| self.is_alive(*node))
-                    .collect(),
-                None => continue,
-            };
-            let key = self.key;
-            let region = &mut self.regions[usize::from(*number)];
+        let key = self.key;
+        let nodes = &self.nodes;
+        for region in &mut self.regions {
             // Without any it is lost: its clients are told.
-            region.nodes = living;
+            region
+                .nodes
+                .retain(|node| nodes.get(node).is_some_and(|node| node.alive));
             (region.key, region.closed) = (key, true);
         }
     }
 
-    /// Opens regions, and forgets the sessions that have ended.
-    pub fn open(&mut self, regions: &BTreeSet<u16>, ended: &BTreeSet<u32>) {
+    /// Opens some regions, and forgets the sessions that have ended.
+    pub fn open(&mut self, which: impl Fn(u16) -> bool, ended: &BTreeSet<u32>) {
         self.number += 1;
-        for number in regions {
-            if let Some(region) = self.regions.get_mut(usize::from(*number)) {
-                region.closed = false;
-            }
+        for (_, region) in (0..).zip(&mut self.regions).filter(|(number, _)| which(*number)) {
+            region.closed = false;
         }
         ended.iter().for_each(|session| self.forget(*session));
     }
@@ -415,18 +402,31 @@ impl State {
         Some(at)
     }
 
-    /// A region with fewer copies than wanted, or with one at a node that is being emptied, and the node that gets another one.
-    pub fn short(&self) -> Option<(u16, u32)> {
-        (0..).zip(&self.regions).find_map(|(number, region)| {
-            let staying = region.nodes.iter().filter(|node| !self.is_draining(**node));
-            let is_short = staying.count() < self.replicas && !region.closed;
-            let has_source = region.nodes.iter().any(|node| self.is_alive(*node));
-            let target = self.roomiest(&region.nodes);
-            (is_short && has_source)
-                .then_some(target)
-                .flatten()
-                .map(|target| (number, target))
-        })
+    /// Regions with fewer copies than they are to have, or with one at a node that is being emptied, and the nodes that get another one; so many at most.
+    pub fn short(&self, most: usize) -> Vec<(u16, u32)> {
+        let mut planned = self.clone();
+        let mut short = Vec::new();
+        for number in 0..self.regions.len() as u16 {
+            if short.len() == most {
+                break;
+            }
+            if let Some(target) = planned.target(number) {
+                planned.gain(number, target);
+                short.push((number, target));
+            }
+        }
+        short
+    }
+
+    /// The node that gets another copy of a region, if the region is short of one.
+    fn target(&self, number: u16) -> Option<u32> {
+        let region = self.regions.get(usize::from(number))?;
+        let staying = region.nodes.iter().filter(|node| !self.is_draining(**node));
+        let is_short = staying.count() < self.replicas && !region.closed;
+        let has_source = region.nodes.iter().any(|node| self.is_alive(*node));
+        (is_short && has_source)
+            .then(|| self.roomiest(&region.nodes))
+            .flatten()
     }
 
     /// A node is to be emptied. Refused if the others could not hold as many copies.

@@ -55,19 +55,19 @@ fn regions_have_their_copies_on_different_nodes_and_leave_room() {
 fn a_node_that_is_given_up_is_replaced_and_its_number_never_comes_back() {
     let mut state = state(3, 2);
     state.nodes.get_mut(&2).unwrap().alive = false;
-    let broken = state.broken();
-    assert!(!broken.is_empty());
+    assert!(state.is_broken());
     let key = state.key;
-    state.close(&broken);
+    state.close();
     assert!(state.regions.iter().all(|region| !region.nodes.contains(&2)));
     assert!(
         state
             .regions
             .iter()
-            .all(|region| region.closed == (region.key == key + 1))
+            .all(|region| region.closed && region.key == key + 1)
     );
-    state.open(&broken, &BTreeSet::new());
-    while let Some((region, node)) = state.short() {
+    assert!(state.short(usize::MAX).is_empty(), "while they are closed");
+    state.open(|_| true, &BTreeSet::new());
+    for (region, node) in state.short(usize::MAX) {
         assert_ne!(node, 2);
         state.gain(region, node);
     }
@@ -81,20 +81,21 @@ fn a_node_that_is_given_up_is_replaced_and_its_number_never_comes_back() {
 fn a_region_without_nodes_is_lost_and_the_others_are_not() {
     let mut state = state(2, 1);
     state.nodes.get_mut(&1).unwrap().alive = false;
-    let broken = state.broken();
-    assert!(!broken.is_empty() && broken.len() < state.regions.len());
-    state.close(&broken);
-    state.open(&broken, &BTreeSet::new());
-    for (number, region) in (0..).zip(&state.regions) {
-        assert_eq!(region.nodes.is_empty(), broken.contains(&number));
+    let held: Vec<bool> = state.regions.iter().map(|region| region.nodes == [1]).collect();
+    assert!(held.contains(&true) && held.contains(&false) && state.is_broken());
+    state.close();
+    state.open(|_| true, &BTreeSet::new());
+    for (region, held) in state.regions.iter().zip(held) {
+        assert_eq!(region.nodes.is_empty(), held);
     }
-    assert!(state.broken().is_empty() && state.short().is_none());
+    assert!(!state.is_broken() && state.short(usize::MAX).is_empty());
 }
 
 #[test]
 fn clients_do_not_know_keys_of_closed_regions() {
     let mut state = state(3, 2);
-    state.close(&BTreeSet::from([1]));
+    state.close();
+    state.open(|region| region != 1, &BTreeSet::new());
     let (told, own) = (state.view(), state.own_view());
     assert_eq!((told.regions[1].key, own.regions[1].key), (0, state.key));
     assert_eq!(told.regions[0], own.regions[0]);
@@ -104,7 +105,8 @@ fn clients_do_not_know_keys_of_closed_regions() {
 fn a_node_that_is_drained_holds_nothing_in_the_end() {
     let mut state = state(3, 2);
     state.nodes.get_mut(&1).unwrap().draining = true;
-    while let Some((region, node)) = state.short() {
+    assert!(state.short(2).len() <= 2);
+    for (region, node) in state.short(usize::MAX) {
         state.gain(region, node);
     }
     assert!(

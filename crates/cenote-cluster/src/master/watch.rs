@@ -157,6 +157,7 @@ pub async fn give_up(master: &Master, node: u32, why: &str) {
 pub async fn clients(master: Rc<Master>) {
     loop {
         tokio::time::sleep(INTERVAL).await;
+        master.hear_complaints();
         let lease = master.options.client_lease;
         let silent: Vec<u32> = master
             .clients

@@ -6,7 +6,7 @@
 //! | | the object that the slot has | |
 //! | 2 | the backups | the same |
 //! | 3 | the log | the key's slots at a backup ([`twins`](super::twins)) |
-//! | 4 | the primary | the primary, and the log |
+//! | 4 | the primary | the primary, and the log's backups ([its primary](super::late) follows) |
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use std::rc::Rc;
 use super::cache::Moment;
 use super::extents::Long;
 use super::get::{Ahead, Found};
+use super::late::{Late, first_copies};
 use super::ordered::RESERVED;
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
@@ -305,11 +306,14 @@ impl<N: Verbs + Control> Client<N> {
         let home = round.seen.at.region();
         // While the region is closed, what becomes of the round is being decided.
         let is_open = region(view, home)?.access == Access::Open;
-        if round.stage == Stage::Shown || region(view, home)?.key == round.key || !is_open {
+        let is_over = region(view, home)?.key != round.key && is_open;
+        // Though it was shown: if the primary has died since, another insert of the key may have been chosen.
+        let is_believed = round.stage == Stage::Shown && mutant::is(Mutant::UndoneShown);
+        if !is_over || is_believed {
             let attempt = match (round.stage, round.found.clone()) {
                 (Stage::Going, _) if !is_open => Err(Interrupted { region: home }.into()),
                 (Stage::Unknown, _) => Err(Interrupted { region: home }.into()),
-                (Stage::Shown, _) => self.tell_shown(view, pending, round.seen.slot.0).await,
+                (Stage::Shown, _) => self.tell_shown(view, pending, &round).await,
                 (Stage::Going, Some(found)) => self.replace(view, pending, round.segment, found).await,
                 (Stage::Going, None) => self.bind(view, pending, round.segment, round.seen).await,
             };
@@ -371,11 +375,13 @@ impl<N: Verbs + Control> Client<N> {
                 &Rc::from(pending.object_slot().0.to_le_bytes()),
             )?);
         }
-        let written = along.len();
         let now = Moment {
             view: view.number,
             ..pending.begun
         };
+        let (late, late_of) = self.late_copies(view, pending.begun.era);
+        along.extend(late);
+        let written = along.len();
         let ahead = self.ahead(view, &pending.hash, now);
         along.extend(ahead.iter().map(|(_, request)| request.clone()));
         let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
@@ -393,21 +399,27 @@ impl<N: Verbs + Control> Client<N> {
         let ahead = Ahead::of(ahead, completions);
         let found = self
             .find(view, &candidates, &pending.hash, pending.key, ahead)
-            .await?;
+            .await?
+            .map(|found| match late_of.contains(&found.identity) {
+                // Its log may have been read before this copy came.
+                true => Found {
+                    said: Some(Outcome::Decided),
+                    ..found
+                },
+                false => found,
+            });
+        self.wrote_late(&late_of);
         if let Some(found) = &found {
             let slot = found.seen.slot;
             self.cache.borrow_mut().saw(&pending.hash, slot, now);
             if found.identity == pending.identity {
-                // Whoever ended its round has not told so.
                 self.tell(view, found).await?;
                 return Ok(Attempt::Shown);
             }
         }
         match (pending.kind, &found) {
             (Kind::Insert, Some(found)) => {
-                if found.is_untold() {
-                    self.tell(view, found).await?;
-                }
+                self.tell(view, found).await?;
                 return Ok(Attempt::Over(Changed::Present));
             }
             (Kind::Update | Kind::Remove, None) if !candidates.is_sealed() => {
@@ -415,9 +427,7 @@ impl<N: Verbs + Control> Client<N> {
             }
             (Kind::Replace, None) if !candidates.is_sealed() => return Ok(Attempt::Differs(None)),
             (Kind::Replace, Some(found)) if pending.refuses(found.identity) => {
-                if found.is_untold() {
-                    self.tell(view, found).await?;
-                }
+                self.tell(view, found).await?;
                 let found = self.whole(view, found.clone()).await?;
                 return Ok(Attempt::Differs(Some(Box::new(found))));
             }
@@ -466,12 +476,29 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// Writes to the log of a change that the index has its object.
-    async fn tell_shown(&self, view: &View, pending: &Pending<'_>, old: u64) -> Step<Attempt> {
-        let batch = self.outcome(view, pending, Outcome::Won { old, former: 0 })?;
+    async fn tell_shown(&self, view: &View, pending: &Pending<'_>, round: &Round) -> Step<Attempt> {
+        let outcome = match &round.found {
+            Some(found) => Outcome::Won {
+                old: round.seen.slot.0,
+                former: found.identity.0,
+            },
+            None => Outcome::Bound,
+        };
+        let batch = first_copies(view, pending.at, pending.identity, outcome)?;
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
-        pending.round.take();
+        self.shown(pending);
         Ok(Attempt::Shown)
+    }
+
+    /// The index has the object of a change, and all backups of its log say so.
+    fn shown(&self, pending: &Pending<'_>) {
+        pending.round.take();
+        self.note_late(Late {
+            at: pending.at,
+            identity: pending.identity,
+            era: pending.begun.era,
+        });
     }
 
     /// Notes that a change begins a round, so that it ends it also if something else interrupts it.
@@ -501,6 +528,10 @@ impl<N: Verbs + Control> Client<N> {
         found: Found,
     ) -> Step<Attempt> {
         let word = self.word(view, found.seen.at)?;
+        if !mutant::is(Mutant::ToldLate) {
+            // Before any copy of the slot changes.
+            self.tell_before_it_goes(view, &found).await?;
+        }
         let (old, new) = (found.seen.slot.0, pending.replacing_slot().0);
         self.begin_round(pending, (word, segment), found.seen, Some(found.clone()));
         if word.region.backups().is_empty() && !mutant::is(Mutant::AloneAsOthers) {
@@ -517,12 +548,9 @@ impl<N: Verbs + Control> Client<N> {
                 former: found.identity.0,
             },
         )?;
-        if found.is_untold() {
-            batch.extend(writes(
-                view,
-                found.at.plus(OUTCOME_AT),
-                &Rc::from(Outcome::Decided.encode(found.identity)),
-            )?);
+        if mutant::is(Mutant::ToldLate) {
+            let decided = Outcome::Decided.encode(found.identity);
+            batch.extend(writes(view, found.at.plus(OUTCOME_AT), &Rc::from(decided))?);
         }
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
@@ -536,7 +564,7 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Changes a slot that has the key, without backups. The primary decides, so the log follows: a change whose log is empty has its object in the slot, or
     /// who replaced that object has written the log. A removal leaves no object in the slot, so it puts its own there, tentative, until it has written
-    /// its log: from then on the key is removed.
+    /// its log: from then on the key is removed. The log may have backups, though the slot has none.
     async fn replace_alone(
         &self,
         view: &View,
@@ -544,9 +572,6 @@ impl<N: Verbs + Control> Client<N> {
         word: Word<'_>,
         found: &Found,
     ) -> Step<Attempt> {
-        if found.is_untold() {
-            self.tell(view, found).await?;
-        }
         let (old, new) = (found.seen.slot.0, pending.replacing_slot().0);
         let first = match pending.kind {
             Kind::Remove => pending.object_slot().tentative().0,
@@ -561,7 +586,11 @@ impl<N: Verbs + Control> Client<N> {
             round.stage = Stage::Shown;
         }
         let former = found.identity.0;
-        let batch = self.outcome(view, pending, Outcome::Won { old, former })?;
+        let won = Outcome::Won { old, former };
+        let batch = match pending.kind {
+            Kind::Remove => self.outcome(view, pending, won)?,
+            _ => first_copies(view, pending.at, pending.identity, won)?,
+        };
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
         if first != new && swap_primary(&self.net, word, first, new).await? == Verdict::Lost {
@@ -570,7 +599,10 @@ impl<N: Verbs + Control> Client<N> {
             }
             .into());
         }
-        pending.round.take();
+        match pending.kind {
+            Kind::Remove => drop(pending.round.take()),
+            _ => self.shown(pending),
+        }
         self.retire_found(found);
         Ok(Attempt::Shown)
     }
@@ -603,7 +635,11 @@ impl<N: Verbs + Control> Client<N> {
             pending.round.take();
             return Ok(Attempt::Again);
         }
-        let mut batch = self.outcome(view, pending, Outcome::Won { old, former: 0 })?;
+        // Without backups the slot itself says so, until somebody changes it, who writes the log first.
+        let mut batch = match is_alone {
+            true => Vec::new(),
+            false => first_copies(view, pending.at, pending.identity, Outcome::Bound)?,
+        };
         batch.push(word.swap_at_primary(before, new.0)?);
         let completions = self.net.post(batch.clone()).await;
         match completions.last() {
@@ -619,7 +655,7 @@ impl<N: Verbs + Control> Client<N> {
             round.stage = Stage::Shown;
         }
         all_written(&batch[..batch.len() - 1], &completions)?;
-        pending.round.take();
+        self.shown(pending);
         Ok(Attempt::Shown)
     }
 

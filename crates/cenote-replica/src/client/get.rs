@@ -1,11 +1,12 @@
 //! Reading a key.
 
 use super::cache::{Moment, Place};
-use super::{ATTEMPTS_MAX, Client, Error, Step, bytes_read, read, region};
+use super::late::{first_copies, last_copy};
+use super::{ATTEMPTS_MAX, Client, Error, Step, all_written, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, Kind, OUTCOME_AT, Outcome, Record, Table};
+use crate::object::{Identity, Kind, Outcome, Record, Table};
 use crate::verbs::{Address, Completion, GRANULE, Request, Verbs};
 use crate::view::{Control, View};
 
@@ -20,8 +21,8 @@ pub(super) struct Found {
     pub identity: Identity,
     /// What that change was.
     pub kind: Kind,
-    /// How that change has gone, as far as its log says.
-    pub outcome: Option<Outcome>,
+    /// How that change has gone, as far as the primary of its log says.
+    pub said: Option<Outcome>,
     /// The value; empty if it is in extents.
     pub value: Vec<u8>,
     /// Where its extents are, if it is.
@@ -52,16 +53,10 @@ impl Found {
             at,
             identity: record.identity,
             kind: record.kind,
-            outcome: Outcome::decode(bytes, record.identity),
+            said: Outcome::decode(bytes, record.identity),
             value: Vec::new(),
             table: None,
         }
-    }
-
-    /// Whether the index shows an object whose log does not say so. Only one that was bound to a vacant slot is in such a state, and only
-    /// until its client has written the log.
-    pub fn is_untold(&self) -> bool {
-        self.outcome.is_none()
     }
 }
 
@@ -99,10 +94,7 @@ impl<N: Verbs + Control> Client<N> {
             return Ok(None);
         };
         self.cache.borrow_mut().saw(&hash, found.seen.slot, now);
-        if found.is_untold() {
-            // Else, if the primary dies now, another insert of this key might be chosen.
-            self.tell(view, &found).await?;
-        }
+        self.tell(view, &found).await?;
         self.whole(view, found).await.map(Some)
     }
 
@@ -271,11 +263,40 @@ impl<N: Verbs + Control> Client<N> {
         Ok(bytes_read(&request, completions.first())?.to_vec())
     }
 
-    /// Writes to the log of an object that the index has it.
+    /// Sees to it that all backups of the log of an object keep it in the index. Else, if the primary dies now, another insert of its key might be chosen.
+    ///
+    /// Cost: nothing, but for an object that was bound to a vacant slot just now, by a client that has done nothing since: then two round trips.
     pub(super) async fn tell(&self, view: &View, found: &Found) -> Step<()> {
-        let outcome = Outcome::Decided.encode(found.identity);
-        let batch = super::writes(view, found.at.plus(OUTCOME_AT), &outcome.into())?;
-        let completions = self.net.post(batch.clone()).await;
-        Ok(super::all_written(&batch, &completions)?)
+        match found.said {
+            Some(said) if said.stays() => Ok(()),
+            _ => self.decide(view, found).await,
+        }
+    }
+
+    /// Sees to it that the log of an object says how its change has gone also when the index does not have it any more. Else, the change might be made again.
+    ///
+    /// Cost: as [`Client::tell`]; one round trip if the log has one copy alone, and the object was bound to a vacant slot.
+    pub(super) async fn tell_before_it_goes(&self, view: &View, found: &Found) -> Step<()> {
+        match found.said {
+            Some(said) if said.outlasts() => Ok(()),
+            Some(Outcome::Bound) if mutant::is(Mutant::BoundBelieved) => Ok(()),
+            _ => self.decide(view, found).await,
+        }
+    }
+
+    async fn decide(&self, view: &View, found: &Found) -> Step<()> {
+        let (at, identity) = (found.at, found.identity);
+        // Its change is over.
+        if self.is_late(identity) {
+            return Ok(());
+        }
+        let first = first_copies(view, at, identity, Outcome::Decided)?;
+        let completions = self.net.post(first.clone()).await;
+        all_written(&first, &completions)?;
+        let last: Vec<Request> = last_copy(view, at, identity, Outcome::Decided)?
+            .into_iter()
+            .collect();
+        let completions = self.net.post(last.clone()).await;
+        Ok(all_written(&last, &completions)?)
     }
 }

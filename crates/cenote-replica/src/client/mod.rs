@@ -11,6 +11,7 @@
 //! | [`replace`] | changes on a condition |
 //! | [`ordered`] | a map with an order of keys on top of that |
 //! | [`twins`] | two clients that insert one key |
+//! | [`late`] | the last copy of a log |
 //! | [`split`] | segments that are full |
 //! | [`join`] | several at once |
 //! | [`doubt`] | verbs that may still arrive |
@@ -26,6 +27,7 @@ mod extents;
 mod get;
 pub(crate) mod join;
 pub(crate) mod known;
+mod late;
 mod ordered;
 mod replace;
 pub(crate) mod split;
@@ -34,6 +36,7 @@ mod twins;
 mod upkeep;
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::index::layout::Segments;
@@ -45,6 +48,7 @@ use crate::view::{Control, Region, SessionEnded, View};
 use cache::Cache;
 use doubt::Doubting;
 use known::Known;
+use late::Late;
 
 pub use cache::Caching;
 pub use change::Changed;
@@ -186,6 +190,8 @@ pub struct Client<N> {
     swept: Cell<Option<u64>>,
     known: RefCell<Known>,
     cache: RefCell<Cache>,
+    /// Logs whose last copy is still to be written.
+    late: RefCell<VecDeque<Late>>,
 }
 
 impl<N: Verbs + Control> Client<N> {
@@ -202,6 +208,7 @@ impl<N: Verbs + Control> Client<N> {
             swept,
             known: RefCell::default(),
             cache: RefCell::default(),
+            late: RefCell::default(),
         }
     }
 

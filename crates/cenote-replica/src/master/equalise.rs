@@ -1,6 +1,6 @@
 //! Completes or undoes what was going on in regions that were closed (FUSEE, section 5.2: the master acts as the representative last writer).
 //!
-//! The regions have new keys, which nobody else has: no verb of anybody takes effect any more. All that may differ between copies is named by
+//! All regions are closed, with new keys, which nobody else has: no verb of anybody takes effect any more, on a slot or on a log. All that may differ between copies is named by
 //! in-flight cells: the words that a change's key may use, and the words of a segment that is being split. Each word becomes what the first
 //! of its nodes holds. If that was the primary, what had not come to the primary is undone. If it was a backup, it holds what the primary
 //! held or was about to hold.
@@ -38,7 +38,38 @@ struct Going {
     key: Vec<u8>,
     hash: Hash,
     slot: Slot,
-    outcome: Option<Outcome>,
+    log: Log,
+}
+
+/// What the copies of a log say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Log {
+    /// The most that any of them says: a client writes to the backups first.
+    said: Option<Outcome>,
+    /// Whether all say so.
+    is_whole: bool,
+}
+
+impl Log {
+    fn of(copies: &[Option<Outcome>]) -> Self {
+        let rank = |said: &Option<Outcome>| match said {
+            None => 0,
+            // Of an attempt before, if another copy says something else.
+            Some(Outcome::Undone) => 1,
+            Some(Outcome::Won { .. } | Outcome::Bound) => 2,
+            Some(Outcome::Decided) => 3,
+        };
+        let said = copies.iter().copied().max_by_key(rank).flatten();
+        Self {
+            said,
+            is_whole: copies.iter().all(|copy| *copy == said),
+        }
+    }
+
+    /// Whether no other change of the key may be chosen in the place of this one: its slot may have been seen at the primary.
+    fn stays(self) -> bool {
+        self.said.is_some_and(Outcome::stays)
+    }
 }
 
 /// What slots become that a removal without backups has made tentative.
@@ -59,14 +90,12 @@ impl Going {
     }
 }
 
-/// Regions that were closed, and what is needed to make their copies equal.
+/// All regions, which were closed, and what is needed to make their copies equal.
 pub struct Equalise<'a, V> {
     /// How the map lies.
     pub layout: Layout,
     /// The view with the regions' new keys, and the nodes that are left.
     pub view: &'a View,
-    /// Which regions were closed.
-    pub closed: &'a BTreeSet<u16>,
     /// All sessions, also those that have ended just now.
     pub sessions: &'a [Session],
     /// The network.
@@ -103,20 +132,15 @@ impl<V: Verbs> Equalise<'_, V> {
             let Some(segment) = unless_lost(self.segment(&change.hash).await)? else {
                 continue;
             };
-            if self.closed.contains(&segment.at.region()) {
-                for at in self.layout.segments.choices(&change.hash) {
-                    report.words += self
-                        .equal(segment.at.plus(at), crate::index::layout::SLOTS as u32, &removals)
-                        .await?;
-                }
+            for at in self.layout.segments.choices(&change.hash) {
+                report.words += self
+                    .equal(segment.at.plus(at), crate::index::layout::SLOTS as u32, &removals)
+                    .await?;
             }
             seen.insert(change.identity, segment);
         }
         for change in &going {
-            let Some(segment) = seen
-                .get(&change.identity)
-                .filter(|segment| self.closed.contains(&segment.at.region()))
-            else {
+            let Some(segment) = seen.get(&change.identity) else {
                 continue;
             };
             let slots = self.candidates(*segment, &change.hash).await?;
@@ -133,7 +157,7 @@ impl<V: Verbs> Equalise<'_, V> {
                 continue;
             }
             let held: Vec<Slot> = slots.iter().map(|seen| seen.slot).collect();
-            let outcome = outcome(change.wants(), change.outcome, &held);
+            let outcome = outcome(change.wants(), change.log.said, &held);
             unless_lost(self.tell(change, outcome).await)?;
         }
         Ok(report)
@@ -166,39 +190,58 @@ impl<V: Verbs> Equalise<'_, V> {
         let Content::Object { at, len, .. } = slot.content() else {
             return Ok(None);
         };
-        let Some(bytes) = self.object(at, len).await? else {
+        let copies = self.copies(at, len).await?;
+        let Some(bytes) = copies.first() else {
             return Ok(None);
         };
         let is_named = |record: &Record<'_>| {
             let bytes = bytes_of(record.key.len(), record.value.len()).unwrap_or(0);
             Slot::object(at, Hash::of(record.key).fingerprint, bytes).content() == slot.content()
         };
-        Ok(Record::decode(&bytes).filter(is_named).map(|record| Going {
+        Ok(Record::decode(bytes).filter(is_named).map(|record| Going {
             at,
             identity: record.identity,
             kind: record.kind,
             key: record.key.to_vec(),
             hash: Hash::of(record.key),
             slot,
-            outcome: Outcome::decode(&bytes, record.identity),
+            log: log(&copies, record.identity),
         }))
     }
 
-    /// The bytes of an object.
-    async fn object(&self, at: Address, len: Option<u32>) -> Step<Option<Vec<u8>>> {
-        let request = read(self.view, at, len.unwrap_or(GRANULE))?;
-        let completions = self.verbs.post(vec![request.clone()]).await;
-        let bytes = bytes_read(&request, completions.first())?;
+    /// The bytes of an object at all nodes of its region, which differ in its log at most, once it is whole; none if there is no object.
+    async fn copies(&self, at: Address, len: Option<u32>) -> Step<Vec<Vec<u8>>> {
         let len = match len {
-            Some(_) => return Ok(Some(bytes.to_vec())),
-            None => Record::bytes(bytes).filter(|len| *len < self.layout.block),
+            Some(len) => Some(len),
+            None => {
+                let request = read(self.view, at, GRANULE)?;
+                let completions = self.verbs.post(vec![request.clone()]).await;
+                Record::bytes(bytes_read(&request, completions.first())?)
+                    .filter(|len| *len < self.layout.block)
+            }
         };
-        let Some(len) = len else {
-            return Ok(None);
+        match len {
+            Some(len) => self.everywhere(at, len).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Bytes at all nodes of their region, the first of them first.
+    async fn everywhere(&self, at: Address, len: u32) -> Step<Vec<Vec<u8>>> {
+        let home = region(self.view, at.region())?;
+        let read = |node| Request {
+            node,
+            key: home.key,
+            at,
+            verb: Verb::Read(len),
         };
-        let request = read(self.view, at, len)?;
-        let completions = self.verbs.post(vec![request.clone()]).await;
-        Ok(Some(bytes_read(&request, completions.first())?.to_vec()))
+        let batch: Vec<Request> = home.nodes.iter().copied().map(read).collect();
+        let completions = self.verbs.post(batch.clone()).await;
+        let mut copies = Vec::with_capacity(batch.len());
+        for (n, request) in batch.iter().enumerate() {
+            copies.push(bytes_read(request, completions.get(n))?.to_vec());
+        }
+        Ok(copies)
     }
 
     /// Where the directory's entry for a hash is.
@@ -256,24 +299,14 @@ impl<V: Verbs> Equalise<'_, V> {
         Ok(Candidates::of(self.layout.segments, segment, hash, &completions)?.slots)
     }
 
-    /// Makes the copies of words equal, if their region was closed. Returns how many differed.
+    /// Makes the copies of words equal. Returns how many differed.
     async fn equal(&self, at: Address, count: u32, removals: &Removals) -> Step<usize> {
-        if !self.closed.contains(&at.region()) {
-            return Ok(0);
-        }
-        let home = region(self.view, at.region())?;
-        let read = |node| Request {
-            node,
-            key: home.key,
-            at,
-            verb: Verb::Read(8 * count),
-        };
-        let batch: Vec<Request> = home.nodes.iter().copied().map(read).collect();
-        let completions = self.verbs.post(batch.clone()).await;
-        let mut copies = Vec::new();
-        for (request, completion) in batch.iter().zip(&completions) {
-            copies.push(words(bytes_read(request, Some(completion))?).collect::<Vec<u64>>());
-        }
+        let copies: Vec<Vec<u64>> = self
+            .everywhere(at, 8 * count)
+            .await?
+            .iter()
+            .map(|bytes| words(bytes).collect())
+            .collect();
         let mut differing = 0;
         for n in 0..count as usize {
             let first = copies[0][n];
@@ -320,10 +353,10 @@ impl<V: Verbs> Equalise<'_, V> {
     }
 
     /// Whether another slot has the key of a change that had no slot before, and came first. A change of a slot that had the key is nobody's twin, though its log may
-    /// be empty still: an insert that did not see the key comes after it.
+    /// be empty still: an insert that did not see the key comes after it. Nor is one whose slot was sealed: who did that saw it at the primary.
     async fn has_twin(&self, change: &Going, mine: Seen, slots: &[Seen]) -> Step<bool> {
-        let is_told = matches!(change.outcome, Some(Outcome::Decided | Outcome::Won { .. }));
-        if is_told || mine.slot.is_replacing() || change.kind == Kind::Remove {
+        let stays = |slot: Slot, log: Log| log.stays() || slot.is_replacing() || slot.is_sealed();
+        if stays(mine.slot, change.log) || change.kind == Kind::Remove {
             return Ok(false);
         }
         for seen in slots.iter().filter(|seen| seen.at != mine.at) {
@@ -333,15 +366,15 @@ impl<V: Verbs> Equalise<'_, V> {
             if fingerprint != change.hash.fingerprint {
                 continue;
             }
-            let Some(bytes) = self.object(at, len).await? else {
+            let copies = self.copies(at, len).await?;
+            let Some(bytes) = copies.first() else {
                 continue;
             };
-            let other = Record::decode(&bytes).filter(|record| record.key == change.key);
-            if let Some(other) = other {
-                let is_told = Outcome::decode(&bytes, other.identity).is_some();
-                if is_told || seen.slot.is_replacing() || seen.at < mine.at {
-                    return Ok(true);
-                }
+            let other = Record::decode(bytes).filter(|record| record.key == change.key);
+            if let Some(other) = other
+                && (stays(seen.slot, log(&copies, other.identity)) || seen.at < mine.at)
+            {
+                return Ok(true);
             }
         }
         Ok(false)
@@ -349,7 +382,7 @@ impl<V: Verbs> Equalise<'_, V> {
 
     /// Writes to the log of a change how it has gone.
     async fn tell(&self, change: &Going, outcome: Outcome) -> Step<()> {
-        let is_told = change.outcome == Some(Outcome::Decided) || change.outcome == Some(outcome);
+        let is_told = change.log.is_whole && change.log.said == Some(outcome);
         if is_told || mutant::is(Mutant::DecisionNotTold) {
             return Ok(());
         }
@@ -358,6 +391,15 @@ impl<V: Verbs> Equalise<'_, V> {
         let completions = self.verbs.post(batch.clone()).await;
         Ok(all_written(&batch, &completions)?)
     }
+}
+
+/// What the copies of an object say of the change that wrote it.
+fn log(copies: &[Vec<u8>], identity: Identity) -> Log {
+    let said: Vec<Option<Outcome>> = copies
+        .iter()
+        .map(|bytes| Outcome::decode(bytes, identity))
+        .collect();
+    Log::of(&said)
 }
 
 /// Nothing if what it concerns is in a region without nodes: nobody can read it any more.
@@ -373,10 +415,11 @@ fn unless_lost<T>(step: Step<T>) -> Step<Option<T>> {
 pub fn outcome(wants: Slot, said: Option<Outcome>, slots: &[Slot]) -> Outcome {
     let has = |slot: Slot| slots.iter().any(|seen| seen.wanted() == slot.wanted());
     let is_shown = match said {
+        Some(Outcome::Decided) => true,
         _ if has(wants) => true,
         // It has won, and what it came in the place of is gone: it was shown, and another has come since.
-        Some(Outcome::Won { old, former }) if former != 0 => !has(Slot(old)),
-        // Who changes a slot that had been vacant says so before.
+        Some(Outcome::Won { old, .. }) => !has(Slot(old)),
+        // Who takes the object of such a change out of its slot writes *decided* first.
         _ => false,
     };
     if is_shown {

@@ -10,13 +10,15 @@ pub const OUTCOME_BYTES: usize = 24;
 /// How a change has gone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
-    /// It has won its slot: the primary is still to be swapped, or has been.
+    /// It has won the slot of an object: the primary is still to be swapped, or, without backups, has been.
     Won {
         /// What was in the slot.
         old: u64,
-        /// Whose object that was; zero if nobody's.
+        /// Whose object that was.
         former: u64,
     },
+    /// It has won a vacant slot, and no other slot has its key: the primary is being swapped, or has been.
+    Bound,
     /// The index has it, or had it: a client that saw it there, or the master that made the copies of its slot equal, says so.
     Decided,
     /// The index does not have it: the master that made the copies of its slot equal says so.
@@ -24,9 +26,20 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether it keeps another change of the key from being chosen in the place of this one.
+    pub fn stays(self) -> bool {
+        self != Outcome::Undone
+    }
+
+    /// Whether it says how the change has gone when the index does not have its object any more.
+    pub fn outlasts(self) -> bool {
+        matches!(self, Outcome::Won { .. } | Outcome::Decided)
+    }
+
     fn parts(self) -> (u32, u64, u64) {
         match self {
             Outcome::Won { old, former } => (1, old, former),
+            Outcome::Bound => (4, 0, 0),
             Outcome::Decided => (2, 0, 0),
             Outcome::Undone => (3, 0, 0),
         }
@@ -51,6 +64,7 @@ impl Outcome {
             1 => Outcome::Won { old, former },
             2 => Outcome::Decided,
             3 => Outcome::Undone,
+            4 => Outcome::Bound,
             _ => return None,
         };
         ((tail >> 32) as u32 == checksum(outcome, identity)).then_some(outcome)
@@ -84,7 +98,7 @@ mod tests {
         let bare = record.encode().unwrap();
         assert_eq!(Outcome::decode(&bare, identity), None);
         for outcome in [
-            Outcome::Won { old: 0, former: 0 },
+            Outcome::Bound,
             Outcome::Won { old: 77, former: 5 },
             Outcome::Decided,
             Outcome::Undone,

@@ -2,7 +2,7 @@
 
 use cenote_replica::mutant::{Mutant, choose};
 
-use super::held::late_insert;
+use super::held::{Before, Silence, insert_unheard, late_insert};
 use super::reuse::read_over_reuse;
 use super::run::{Plan, run};
 
@@ -91,8 +91,28 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::PageOverwritten
         | Mutant::LeafBelieved
         | Mutant::GapOverlooked => super::ordered::plan(),
-        Mutant::CachedForEver | Mutant::ReplacingUnsaid => unreachable!("found by a schedule of its own"),
+        Mutant::CachedForEver
+        | Mutant::ReplacingUnsaid
+        | Mutant::ToldLate
+        | Mutant::BoundBelieved
+        | Mutant::LogAtOnce
+        | Mutant::UndoneShown => {
+            unreachable!("found by a schedule of its own")
+        }
     }
+}
+
+/// Whether a schedule of its own finds a fault.
+fn has_schedule(mutant: Mutant) -> bool {
+    let planned = [
+        Mutant::CachedForEver,
+        Mutant::ReplacingUnsaid,
+        Mutant::ToldLate,
+        Mutant::BoundBelieved,
+        Mutant::LogAtOnce,
+        Mutant::UndoneShown,
+    ];
+    planned.contains(&mutant)
 }
 
 /// The first seed for a fault. Those before it show two rare ones no sooner, and would take a minute.
@@ -107,10 +127,7 @@ fn first(mutant: Mutant) -> u64 {
 #[test]
 fn planted_faults_are_found() {
     let only = std::env::var("CENOTE_TEST_MUTANT").ok();
-    for mutant in Mutant::ALL
-        .iter()
-        .filter(|mutant| !matches!(mutant, Mutant::CachedForEver | Mutant::ReplacingUnsaid))
-    {
+    for mutant in Mutant::ALL.iter().filter(|mutant| !has_schedule(**mutant)) {
         if only.as_ref().is_some_and(|only| only != mutant.name()) {
             continue;
         }
@@ -140,7 +157,37 @@ fn an_object_of_an_era_before_that_is_believed_is_found() {
 #[test]
 fn a_put_that_is_taken_for_a_twin_is_found() {
     choose(Some(Mutant::ReplacingUnsaid));
-    let late = late_insert();
+    let late = late_insert(Before::Put);
     choose(None);
     assert!(late.inserted, "an insert of a key that was bound: {late:?}");
+}
+
+#[test]
+fn an_insert_that_is_forgotten_is_found() {
+    for (mutant, silence) in [
+        (Mutant::BoundBelieved, Silence::Told),
+        (Mutant::ToldLate, Silence::Untold),
+    ] {
+        choose(Some(mutant));
+        let once = insert_unheard(silence);
+        choose(None);
+        let twice = once.inserted == Some(true) && once.removed == Some(true) && once.found.is_some();
+        assert!(twice, "{mutant:?}: inserted once, removed, and there: {once:?}");
+    }
+}
+
+#[test]
+fn a_log_that_is_believed_too_early_is_found() {
+    choose(Some(Mutant::LogAtOnce));
+    let late = late_insert(Before::Seen);
+    choose(None);
+    assert!(late.inserted && late.seen.is_some(), "seen and undone: {late:?}");
+}
+
+#[test]
+fn two_inserts_that_are_done_are_found() {
+    choose(Some(Mutant::UndoneShown));
+    let late = late_insert(Before::Insert);
+    choose(None);
+    assert!(late.first && late.inserted, "{late:?}");
 }

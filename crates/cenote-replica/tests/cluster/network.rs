@@ -322,8 +322,13 @@ impl World {
 
     /// Sends on what is held back of a client.
     pub fn release(&mut self, client: u32) {
+        self.release_some(client, |_| true);
+    }
+
+    /// Sends on some of what is held back of a client.
+    pub fn release_some(&mut self, client: u32, which: impl Fn(&Request) -> bool) {
         for (whose, arrival) in std::mem::take(&mut self.held) {
-            match whose == client {
+            match whose == client && which(&arrival.request) {
                 true => self.at(self.now + 1, Event::Arrive(arrival)),
                 false => self.held.push((whose, arrival)),
             }

@@ -57,6 +57,8 @@ pub enum Fault {
     KeysKept,
     /// Regions that are closed are opened with their copies as they are.
     CopiesKept,
+    /// Only the regions are closed that somebody has complained about, or that a crash concerns, though a change's slot and its log may lie in two.
+    OneRegion,
     /// Memory that was retired is used again at once.
     NoEras,
 }
@@ -419,12 +421,14 @@ impl Master {
         let mut promoted = BTreeSet::new();
         loop {
             self.key += u64::from(self.fault != Some(Fault::KeysKept));
-            let closed = self.closing.clone();
             let view = {
                 let mut world = self.world.borrow_mut();
+                if self.fault != Some(Fault::OneRegion) {
+                    self.closing.extend(0..world.view.regions.len() as u16);
+                }
                 let mut view = (*world.view).clone();
                 view.number += 1;
-                for number in &closed {
+                for number in &self.closing {
                     let region = &mut view.regions[usize::from(*number)];
                     let primary = region.primary();
                     region.nodes.retain(|node| world.is_up(*node));
@@ -455,7 +459,6 @@ impl Master {
             let equalise = Equalise {
                 layout: self.layout,
                 view: &view,
-                closed: &closed,
                 sessions: &self.sessions,
                 verbs: &port,
                 nonce: &nonce,
@@ -469,7 +472,7 @@ impl Master {
                     let mut world = self.world.borrow_mut();
                     let mut view = view;
                     view.number += 1;
-                    for number in &closed {
+                    for number in &self.closing {
                         view.regions[usize::from(*number)].access = Access::Open;
                     }
                     world.set_view(view);

@@ -35,44 +35,35 @@ impl Master {
         })
     }
 
-    /// Kills a node at a time, and closes and opens its regions when its death is known.
+    /// Kills a node at a time, and closes and opens all regions when its death is known.
     pub async fn after_death(&mut self, node: NodeId, at: Time) -> Result<(), String> {
         self.port.sleep_until(at).await;
         self.port.world.borrow_mut().machines[machine(node)].is_up = false;
         self.port.sleep_until(at + NOTICE).await;
-        let view = self.port.view();
-        let holds = |number: &u16| {
-            view.region(*number)
-                .is_some_and(|region| region.nodes.contains(&node))
-        };
-        let closed = (0..2 * self.place.regions()).filter(holds).collect();
-        self.close(&closed).await.map(drop)
+        self.close().await.map(drop)
     }
 
-    /// Closes regions, makes their copies equal, and opens them, without the nodes that are down.
-    pub async fn close(&mut self, closed: &BTreeSet<u16>) -> Result<Report, String> {
-        self.tell_nodes(closed).await;
+    /// Closes all regions, makes their copies equal, and opens them, without the nodes that are down.
+    pub async fn close(&mut self) -> Result<Report, String> {
+        self.tell_nodes().await;
         self.key += 1;
         let mut view: View = (*self.port.view()).clone();
         view.number += 1;
         {
             let mut world = self.port.world.borrow_mut();
-            for number in closed {
-                let region = &mut view.regions[usize::from(*number)];
+            for (number, region) in view.regions.iter_mut().enumerate() {
                 region.nodes.retain(|node| world.machines[machine(*node)].is_up);
                 (region.key, region.access) = (Key(self.key), Access::Closed);
                 for node in &region.nodes {
                     let regions = &mut world.machines[machine(*node)].regions;
-                    if let Some(Some(held)) = regions.get_mut(usize::from(*number)) {
+                    if let Some(Some(held)) = regions.get_mut(number) {
                         held.0 = Key(self.key);
                     }
                 }
             }
             // What a backup holds that has become the first, no other copy may have yet: nobody is to read it.
             let mut told = view.clone();
-            for number in closed {
-                told.regions[usize::from(*number)].key = Key(0);
-            }
+            told.regions.iter_mut().for_each(|region| region.key = Key(0));
             world.set_view(told);
         }
         let (key, nonces) = (self.key, Cell::new(0_u64));
@@ -86,25 +77,25 @@ impl Master {
         let equalise = Equalise {
             layout: self.layout,
             view: &view,
-            closed,
             sessions: &sessions,
             verbs: &self.port,
             nonce: &nonce,
         };
         let report = equalise.run().await.map_err(|error| error.to_string())?;
         view.number += 1;
-        for number in closed {
-            view.regions[usize::from(*number)].access = Access::Open;
-        }
+        view.regions
+            .iter_mut()
+            .for_each(|region| region.access = Access::Open);
         self.port.world.borrow_mut().set_view(view);
         Ok(report)
     }
 
-    /// What it costs to tell the nodes of regions that are closed the new keys, one node after another. The keys change when all have been told.
-    async fn tell_nodes(&self, closed: &BTreeSet<u16>) {
+    /// What it costs to tell the nodes the new keys, one node after another. The keys change when all have been told.
+    async fn tell_nodes(&self) {
         let view = self.port.view();
-        let regions = closed.iter().filter_map(|number| view.region(*number));
-        let nodes: BTreeSet<usize> = regions
+        let nodes: BTreeSet<usize> = view
+            .regions
+            .iter()
             .flat_map(|region| &region.nodes)
             .map(|node| machine(*node))
             .collect();

@@ -84,7 +84,7 @@ pub fn recover(plan: &Plan, updates: u64) -> Result<Recovery, RunError> {
                 let port = heir.port();
                 let begin = port.now();
                 port.world.borrow_mut().ended.insert(DEAD);
-                let report = master.close(&(0..regions).collect()).await?;
+                let report = master.close().await?;
                 let closed = port.now();
                 blocks.leave(DEAD);
                 let (key, value) = record(records, 0, bytes);

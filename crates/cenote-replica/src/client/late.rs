@@ -1,0 +1,120 @@
+//! The last copy of a log.
+//!
+//! A change that binds a key to a vacant slot writes its log in the round trip that shows the slot. If a reader could see the log there before all backups of the log have it, and both
+//! primaries were lost, nothing would say that the object was shown. So the log goes to the backups of its region in that round trip, and to the primary later, with
+//! whatever the client sends next. Who finds the primary's copy empty writes to the backups first, and waits, before it believes what the slot shows ([`Client::tell`]).
+//!
+//! An entry is good for the era in which the change began. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
+//! [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it would have said.
+
+use super::{Client, Error, Step, all_written, region};
+use crate::mutant::{self, Mutant};
+use crate::object::{Identity, OUTCOME_AT, Outcome};
+use crate::verbs::{Address, Request, Verb, Verbs};
+use crate::view::{Control, View};
+
+/// How many entries a client keeps, the newest ones.
+const KEPT: usize = 64;
+
+/// An object of this client that the index shows, or has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Late {
+    pub at: Address,
+    pub identity: Identity,
+    /// The era in which its change began.
+    pub era: u64,
+}
+
+/// Requests that write an outcome to the backups of a log, or, if it has none, to its only copy.
+pub(super) fn first_copies(
+    view: &View,
+    at: Address,
+    identity: Identity,
+    outcome: Outcome,
+) -> Step<Vec<Request>> {
+    let region = region(view, at.region())?;
+    let nodes = match region.backups() {
+        _ if mutant::is(Mutant::LogAtOnce) => &region.nodes,
+        [] => &region.nodes,
+        backups => backups,
+    };
+    let bytes: std::rc::Rc<[u8]> = outcome.encode(identity).into();
+    let write = |node| Request {
+        node,
+        key: region.key,
+        at: at.plus(OUTCOME_AT),
+        verb: Verb::Write(std::rc::Rc::clone(&bytes)),
+    };
+    Ok(nodes.iter().copied().map(write).collect())
+}
+
+/// The request that writes an outcome to the primary of a log; none if that is its only copy.
+pub(super) fn last_copy(
+    view: &View,
+    at: Address,
+    identity: Identity,
+    outcome: Outcome,
+) -> Step<Option<Request>> {
+    let region = region(view, at.region())?;
+    Ok(match (region.primary(), region.backups()) {
+        (Some(node), [_, ..]) => Some(Request {
+            node,
+            key: region.key,
+            at: at.plus(OUTCOME_AT),
+            verb: Verb::Write(outcome.encode(identity).into()),
+        }),
+        _ => None,
+    })
+}
+
+impl<N: Verbs + Control> Client<N> {
+    /// Notes that the primary's copy of a log is to be written.
+    pub(super) fn note_late(&self, late: Late) {
+        let mut kept = self.late.borrow_mut();
+        kept.truncate(KEPT - 1);
+        kept.push_front(late);
+    }
+
+    /// Whether the index shows an object of this client, all backups of whose log say so.
+    pub(super) fn is_late(&self, identity: Identity) -> bool {
+        self.late.borrow().iter().any(|late| late.identity == identity)
+    }
+
+    /// The requests for these copies, in an operation that began in an era, and whose they are.
+    pub(super) fn late_copies(&self, view: &View, era: u64) -> (Vec<Request>, Vec<Identity>) {
+        let (mut batch, mut of) = (Vec::new(), Vec::new());
+        for late in self.late.borrow().iter().filter(|late| late.era == era) {
+            // One in a region that is lost is nobody's concern.
+            if let Ok(request) = last_copy(view, late.at, late.identity, Outcome::Decided) {
+                batch.extend(request);
+                of.push(late.identity);
+            }
+        }
+        (batch, of)
+    }
+
+    /// These copies were written.
+    pub(super) fn wrote_late(&self, of: &[Identity]) {
+        self.late.borrow_mut().retain(|late| !of.contains(&late.identity));
+    }
+
+    /// Writes these copies with nothing else.
+    ///
+    /// Cost: nothing, or one round trip.
+    pub(super) async fn write_late(&self) -> Result<(), Error> {
+        let era = self.heap.borrow_mut().pin(self.net.eras());
+        let written = self
+            .under_views(async |view| {
+                let (batch, of) = self.late_copies(view, era);
+                if !batch.is_empty() {
+                    let completions = self.net.post(batch.clone()).await;
+                    all_written(&batch, &completions)?;
+                }
+                self.wrote_late(&of);
+                Ok(())
+            })
+            .await;
+        self.heap.borrow_mut().unpin(era);
+        written
+    }
+}
