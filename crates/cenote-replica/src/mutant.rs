@@ -48,6 +48,7 @@ mutants! {
     ExtentsTaken = "extents-taken", "a client that takes over a block retires extents whose head the index has";
     MarksTwice = "marks-twice", "a client takes back an object that was marked twice a second time";
     FreedTwice = "freed-twice", "a client that frees an object of its own does not ask whether the object was free before";
+    AdoptedFreed = "adopted-freed", "a client that frees an object while it takes over the block of it takes back what it has found to be free";
     ReplacedKept = "replaced-kept", "a change that goes on after an interruption forgets the object that it has replaced";
     AdoptedForgotten = "adopted-forgotten", "a client that takes over a block leaves objects in it that are in no slot";
     NotSwept = "not-swept", "a client does not look for objects in its blocks that clients were to free that have gone";

@@ -49,12 +49,13 @@ impl<N: Verbs + Control> Client<N> {
     /// Frees objects, unless they have been freed, and perhaps used again: first their own words, then the marks in their blocks, by which
     /// the blocks' owners find them. Returns how many were this client's own: it takes those back. What is in regions that are lost stays so.
     async fn free(&self, view: &View, retired: &[Retired]) -> Step<usize> {
-        // One that is free already was retired twice, and may be taken and written before its word is known.
-        let was_free: BTreeSet<Address> = {
+        // One that is free already was retired twice, and may be taken and written before its word is known. One in a block that is taken over meanwhile was found to be free there.
+        let (was_free, was_own): (BTreeSet<Address>, BTreeSet<Address>) = {
             let heap = self.heap.borrow();
-            let all = retired.iter().map(|object| object.at);
-            all.filter(|at| heap.is_free(*at) && !mutant::is(Mutant::FreedTwice))
-                .collect()
+            let all = || retired.iter().map(|object| object.at);
+            let is_free = |at: &Address| heap.is_free(*at) && !mutant::is(Mutant::FreedTwice);
+            let is_own = |at: &Address| heap.block_of(*at).is_some();
+            (all().filter(is_free).collect(), all().filter(is_own).collect())
         };
         let (mut batch, mut of) = (Vec::new(), Vec::new());
         for object in retired {
@@ -93,7 +94,9 @@ impl<N: Verbs + Control> Client<N> {
         {
             let mut heap = self.heap.borrow_mut();
             for object in freed {
-                if heap.block_of(object.at).is_none() {
+                let is_own = was_own.contains(&object.at)
+                    || mutant::is(Mutant::AdoptedFreed) && heap.block_of(object.at).is_some();
+                if !is_own {
                     others.push(object.at);
                 } else if !was_free.contains(&object.at) && !heap.is_free(object.at) {
                     heap.give_back(object.at);

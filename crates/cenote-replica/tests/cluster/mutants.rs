@@ -71,7 +71,7 @@ fn plan(mutant: Mutant) -> Plan {
         Mutant::DoubtForgotten => long,
         Mutant::TakenBackUnfreed | Mutant::AdoptedForgotten => adopting,
         Mutant::NotSwept => adopting,
-        Mutant::BusySwept | Mutant::FreedTwice => Plan {
+        Mutant::BusySwept | Mutant::FreedTwice | Mutant::AdoptedFreed => Plan {
             upkeep_beside: true,
             ..adopting
         },
@@ -120,6 +120,7 @@ fn first(mutant: Mutant) -> u64 {
     match mutant {
         Mutant::TakenBackUnfreed => 6_000,
         Mutant::DoubtForgotten => 1_900,
+        Mutant::AdoptedFreed => 3_900,
         _ => 1,
     }
 }
