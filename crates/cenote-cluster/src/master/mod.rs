@@ -454,11 +454,7 @@ impl Master {
                     bytes,
                     key: cenote_replica::view::Key(region.key),
                 };
-                if self.network.ask(NodeId(*node), &[hold]).await != Some(vec![Answer::Done]) {
-                    return Err(Error::Refused(format!(
-                        "memory node {node} does not give {bytes} bytes to region {number}"
-                    )));
-                }
+                self.have_held(*node, number, hold).await?;
             }
         }
         let (image, entries, root, directory) = {
@@ -477,6 +473,28 @@ impl Master {
             self.write(at, &bytes).await?;
         }
         Ok(())
+    }
+
+    /// Has a node give memory to a region. One that does not answer is asked again for some seconds: it may have much to prepare.
+    async fn have_held(&self, node: u32, region: u16, hold: Item) -> Result<(), Error> {
+        let mut answers = None;
+        for _ in 0..10 {
+            // It may have done so, and the answer have come too late.
+            answers = self
+                .network
+                .ask(NodeId(node), &[Item::Drop { region }, hold.clone()])
+                .await;
+            if answers.is_some() {
+                break;
+            }
+        }
+        match answers.as_deref() {
+            Some([Answer::Done, Answer::Done]) => Ok(()),
+            Some(_) => Err(Error::Refused(format!(
+                "memory node {node} has no memory for region {region}"
+            ))),
+            None => Err(Error::Refused(format!("memory node {node} does not answer"))),
+        }
     }
 
     /// Writes to all copies, as soon as their region is open.
