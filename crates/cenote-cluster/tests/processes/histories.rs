@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use cenote_check::history::{Event, History};
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::{Map, Op, Ret};
+use cenote_cluster::Transport;
 use cenote_cluster::says::{Ask, Told};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::clients::calls;
-use super::cluster::{Cluster, Place, Running, spawn};
+use super::cluster::{Cluster, Place, Running, spawn, transport};
 
 /// A client, and what reads its calls.
 pub struct Client {
@@ -81,7 +82,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
         }
         4 => {
             let seed = random.random();
-            let new = Client::start(&Place::here(), "client", &cluster.at, seed);
+            let new = Client::start(cluster.place(), "client", &cluster.at, seed);
             return std::mem::replace(&mut clients[client], new).end();
         }
         5 => stop(&clients[client].process, random, 4500),
@@ -95,7 +96,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
                 .iter()
                 .find(|node| node.address == at)
                 .map(|node| node.node);
-            cluster.nodes.push(super::cluster::node());
+            cluster.nodes.push(cluster.node());
             let address = cluster.nodes[3].1;
             assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
             if let Some(node) = node {
@@ -113,13 +114,27 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
 
 #[test]
 fn histories_are_linearizable_whoever_is_killed_or_stopped() {
+    check(false);
+}
+
+#[test]
+fn histories_are_linearizable_on_memory_that_clients_map() {
+    if transport() == Transport::Tcp {
+        check(true);
+    }
+}
+
+fn check(is_mapped: bool) {
     let seed = set("CENOTE_TEST_SEED", u64::from(std::process::id()));
     let time = Duration::from_secs(set("CENOTE_TEST_SECONDS", 10));
     println!("CENOTE_TEST_SEED={seed}");
     let mut random = SmallRng::seed_from_u64(seed);
-    let mut cluster = Cluster::new(3, 2);
+    let mut cluster = match is_mapped {
+        true => Cluster::mapped(3, 2),
+        false => Cluster::new(3, 2),
+    };
     let mut clients: Vec<Client> = (0..4)
-        .map(|_| Client::start(&Place::here(), "client", &cluster.at, random.random()))
+        .map(|_| Client::start(cluster.place(), "client", &cluster.at, random.random()))
         .collect();
     let mut events = Vec::new();
     let begun = Instant::now();
