@@ -3,6 +3,7 @@
 //! `CENOTE_TEST_SEED` repeats what was drawn; `CENOTE_TEST_SECONDS` is how long the clients work.
 
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use cenote_check::history::{Event, History};
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::{Map, Op, Ret};
 use cenote_cluster::Transport;
-use cenote_cluster::says::{Ask, Told};
+use cenote_cluster::says::{Ask, Status, Told};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -60,32 +61,50 @@ pub fn stop(process: &Running, random: &mut SmallRng, longest: u64) {
     process.signal(libc::SIGCONT);
 }
 
+/// Whether a node is there, as far as the master knows.
+fn lives(status: &Status, at: SocketAddr) -> bool {
+    status.nodes.iter().any(|node| node.address == at && node.alive)
+}
+
+/// Puts other nodes in the place of those that have been given up.
+fn replace_lost(cluster: &mut Cluster) {
+    let status = cluster
+        .wait(|status| status.closed == 0 && status.nodes.iter().all(|node| node.answers || !node.alive));
+    for place in 0..cluster.nodes.len() {
+        if !lives(&status, cluster.nodes[place].1) {
+            cluster.replace_node(place);
+        }
+    }
+    cluster.wait(Cluster::is_whole);
+}
+
 /// Something befalls the cluster.
 fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) -> Vec<Event<Op, Ret>> {
     let (victim, client) = (random.random_range(0..3), random.random_range(0..clients.len()));
     match random.random_range(0..9) {
         0 | 1 => {
             // A node dies, and another one comes.
+            let at = cluster.nodes[victim].1;
             cluster.nodes[victim].0.signal(libc::SIGKILL);
             cluster.replace_node(victim);
-            cluster.wait(Cluster::is_whole);
+            // Until it is given up, nothing is missing.
+            cluster.wait(|status| !lives(status, at) && Cluster::is_whole(status));
         }
         2 | 3 => {
             // For less or longer than its lease.
             stop(&cluster.nodes[victim].0, random, 2000);
-            let status = cluster.wait(|status| status.closed == 0);
-            let at = cluster.nodes[victim].1;
-            if !status.nodes.iter().any(|node| node.address == at && node.alive) {
-                cluster.replace_node(victim);
-            }
-            cluster.wait(Cluster::is_whole);
+            replace_lost(cluster);
         }
         4 => {
             let seed = random.random();
             let new = Client::start(cluster.place(), "client", &cluster.at, seed);
             return std::mem::replace(&mut clients[client], new).end();
         }
-        5 => stop(&clients[client].process, random, 4500),
+        5 => {
+            // In the middle of a batch on memory that it maps, this costs a node.
+            stop(&clients[client].process, random, 4500);
+            replace_lost(cluster);
+        }
         6 => stop(&cluster.master, random, 600),
         7 => {
             // A node is emptied, and another one comes in its place.
