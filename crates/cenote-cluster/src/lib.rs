@@ -7,6 +7,7 @@
 //! | [`wire`] | the bytes between a client and a node |
 //! | [`node`] | a memory node |
 //! | [`memory_file`] | its memory in a file, which outlives its process |
+//! | [`mapped`] | memory of nodes that clients of the same machine map |
 //! | [`network`] | the nodes, as a client or the master reaches them |
 //! | [`ofi`] | verbs over libfabric |
 //! | [`says`] | what clients and the master say to each other |
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 pub mod credentials;
 pub mod map;
+pub mod mapped;
 pub mod master;
 pub mod masters;
 pub mod memory_file;

@@ -1,6 +1,7 @@
 //! The map for users: one call at a time, from one thread.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::task::LocalSet;
 use crate::Error;
 use crate::credentials::Credentials;
 use crate::masters::Masters;
+use crate::ofi::Transport;
 use crate::session::{Joined, Port, join};
 use crate::together::{TOGETHER, together};
 
@@ -35,6 +37,8 @@ pub struct Options {
     pub name: String,
     /// How long a batch of verbs may take before its outcome counts as unknown.
     pub deadline: Duration,
+    /// A folder with files of memory nodes of this machine: their memory is mapped, and this thread executes its verbs ([`crate::mapped`]). `None`, and other nodes: over TCP.
+    pub mapped: Option<PathBuf>,
 }
 
 impl Options {
@@ -45,6 +49,7 @@ impl Options {
             credentials: credentials.into(),
             name: format!("process {}", std::process::id()),
             deadline: Duration::from_millis(500),
+            mapped: None,
         }
     }
 }
@@ -64,7 +69,7 @@ impl Map {
     pub fn open(options: &Options) -> Result<Self, Error> {
         let (runtime, local) = crate::event_loop().map_err(Error::Runtime)?;
         let Joined {
-            port,
+            mut port,
             session,
             layout,
         } = join(
@@ -73,6 +78,14 @@ impl Map {
             &options.name,
             options.deadline,
         )?;
+        if let Some(folder) = &options.mapped {
+            if port.transport() == Transport::Ofi {
+                return Err(Error::Refused(
+                    "its memory nodes are reached by libfabric: their memory cannot be mapped".to_owned(),
+                ));
+            }
+            port.map_from(folder.clone());
+        }
         let strange = || Error::Refused("it describes a map that cannot be".to_owned());
         let layout = layout.layout().ok_or_else(strange)?;
         let session = session.session().ok_or_else(strange)?;

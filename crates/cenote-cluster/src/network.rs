@@ -1,12 +1,14 @@
 //! The network of memory nodes over TCP, as a client or the master has it. In a `LocalSet`.
 //!
 //! A connection to a node is made with the first batch that goes there, and again when it has ended. Batches that go out meanwhile are unknown at once, as are those whose
-//! deadline ends. Batches of several operations share a connection, and are answered in any order.
+//! deadline ends. Batches of several operations share a connection, and are answered in any order. A node whose memory this process has mapped ([`crate::mapped`]) gets none: its
+//! verbs are executed here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
 use crate::credentials::Credentials;
+use crate::mapped::client::MappedClient;
+use crate::mapped::file_of;
 use crate::master::term::Term;
 use crate::ofi::{Link, Remote, Transport};
 use crate::stream::Seal;
@@ -66,6 +70,10 @@ pub struct Network {
     deadline: Duration,
     peers: RefCell<BTreeMap<NodeId, Rc<Peer>>>,
     tag: Cell<u64>,
+    /// Where files of nodes are whose memory this process may map.
+    folder: Option<PathBuf>,
+    /// Those that were looked for. `None`: its verbs go over TCP.
+    mapped: RefCell<BTreeMap<NodeId, Option<Rc<MappedClient>>>>,
 }
 
 impl Network {
@@ -79,6 +87,8 @@ impl Network {
             deadline,
             peers: RefCell::default(),
             tag: Cell::new(0),
+            folder: None,
+            mapped: RefCell::default(),
         }
     }
 
@@ -101,6 +111,28 @@ impl Network {
     /// How verbs go.
     pub fn transport(&self) -> Transport {
         self.transport
+    }
+
+    /// Maps the memory of nodes of this machine whose files are in a folder, and executes their verbs here.
+    pub fn map_from(&mut self, folder: PathBuf) {
+        self.folder = Some(folder);
+    }
+
+    /// The memory of a node, if it is mapped. The node is asked for its incarnation when it is met first, so that no other node's memory is taken for its.
+    async fn mapped(&self, node: NodeId) -> Option<Rc<MappedClient>> {
+        let folder = self.folder.as_ref()?;
+        if let Some(known) = self.mapped.borrow().get(&node) {
+            return known.clone();
+        }
+        let address = self.peers.borrow().get(&node)?.address.get()?;
+        let Some(&[Answer::Info([incarnation, ..])]) = self.ask(node, &[Item::Info]).await.as_deref() else {
+            return None;
+        };
+        // Whatever keeps it from being mapped, the node executes the verbs.
+        let opened = MappedClient::open(&file_of(folder, address.port()), incarnation).unwrap_or(None);
+        let opened = opened.map(Rc::new);
+        self.mapped.borrow_mut().insert(node, opened.clone());
+        opened
     }
 
     /// Where a node is.
@@ -128,6 +160,12 @@ impl Network {
         let mut waits = Vec::new();
         for (node, places) in parts {
             let requests: Vec<&Request> = places.iter().map(|place| &batch[*place]).collect();
+            if let Some(mapped) = self.mapped(node).await {
+                for (place, completion) in places.into_iter().zip(mapped.post(&requests)) {
+                    completions[place] = completion;
+                }
+                continue;
+            }
             let sent = self
                 .send(node, |out, tag| encode_requests(out, tag, &requests))
                 .await;

@@ -19,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ use cenote_replica::view::Key;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::credentials::{Credentials, OPEN_VERBS};
+use crate::mapped;
+use crate::mapped::node::MappedNode;
 use crate::memory_file::MemoryFile;
 use crate::ofi::{Exports, PLAIN, Registration, Transport};
 use crate::stream::greeted;
@@ -45,6 +48,8 @@ pub struct Options {
     pub credentials: Credentials,
     /// Where its memory is, if it is to outlive the process; it has as many bytes for regions.
     pub pool: Option<Arc<MemoryFile>>,
+    /// A folder for the file with its memory, which clients of the same machine map ([`crate::mapped`]). `None`: its memory is its own.
+    pub mapped: Option<PathBuf>,
     /// How verbs come.
     pub transport: Transport,
     /// The provider of libfabric, if they come by it.
@@ -58,6 +63,7 @@ impl Options {
             memory,
             credentials: credentials.into(),
             pool: None,
+            mapped: None,
             transport: Transport::Tcp,
             provider: PLAIN.to_owned(),
         }
@@ -102,6 +108,8 @@ pub struct Node {
     options: Options,
     incarnation: u64,
     regions: RefCell<BTreeMap<u16, Held>>,
+    /// Its memory, if clients map it; then it holds no other.
+    mapped: Option<MappedNode>,
     /// When it answered which heartbeats.
     answered: RefCell<VecDeque<(u64, Instant)>>,
     /// Until when it may execute verbs.
@@ -142,6 +150,7 @@ impl Node {
             options,
             incarnation,
             regions: RefCell::new(regions),
+            mapped: None,
             answered: RefCell::default(),
             lease: Cell::new(None),
             term: Cell::new(term),
@@ -153,8 +162,15 @@ impl Node {
 
     /// The same at an address; verbs come to it as its options say.
     ///
-    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file, or with TLS; those of libfabric.
+    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file, or with TLS, and for memory that clients map with either; those of libfabric, and
+    /// of the file that clients map.
     pub fn at(options: Options, address: SocketAddr) -> io::Result<Self> {
+        if options.mapped.is_some() && (options.pool.is_some() || options.transport == Transport::Ofi) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "memory that clients map goes neither with memory that outlives the node nor with libfabric",
+            ));
+        }
         let exports = match options.transport {
             Transport::Tcp => None,
             Transport::Ofi if options.pool.is_some() => {
@@ -168,10 +184,14 @@ impl Node {
             }
             Transport::Ofi => Some(Exports::new(&options.provider, address.ip())?),
         };
-        Ok(Self {
-            exports,
-            ..Self::new(options)
-        })
+        let mut node = Self::new(options);
+        node.exports = exports;
+        if let Some(folder) = &node.options.mapped {
+            let path = mapped::file_of(folder, address.port());
+            let made = MappedNode::create(&path, node.options.memory, node.incarnation);
+            node.mapped = Some(made.map_err(io::Error::other)?);
+        }
+        Ok(node)
     }
 
     fn has_lease(&self) -> bool {
@@ -235,7 +255,7 @@ impl Node {
 
     /// Whether a master of this term is obeyed.
     fn obeys(&self, term: u64) -> bool {
-        let obeys = term >= self.term.get() || self.regions.borrow().is_empty();
+        let obeys = term >= self.term.get() || self.holds_nothing();
         if !obeys || term == self.term.get() {
             return obeys;
         }
@@ -251,6 +271,12 @@ impl Node {
     }
 
     fn execute(&self, item: Item) -> Answer {
+        let done = self.mapped.as_ref().and_then(|mapped| mapped.execute(&item));
+        if let Some(answer) = done {
+            let is_verb = matches!(answer, Answer::Verb(_));
+            self.executed.set(self.executed.get() + u64::from(is_verb));
+            return answer;
+        }
         match item {
             // What it is worth is known in its batch.
             Item::Lead { .. } => Answer::Failed,
@@ -300,7 +326,14 @@ impl Node {
         }
     }
 
+    fn holds_nothing(&self) -> bool {
+        self.held() == 0 && self.regions.borrow().is_empty()
+    }
+
     fn held(&self) -> u64 {
+        if let Some(mapped) = &self.mapped {
+            return mapped.held();
+        }
         let regions = self.regions.borrow();
         regions.values().map(|held| held.bytes.len()).sum()
     }
@@ -358,8 +391,11 @@ impl Node {
         let mut answered = self.answered.borrow_mut();
         if let Some((_, at)) = answered.iter().find(|(number, _)| *number == acknowledged) {
             let until = *at + lease;
-            self.lease
-                .set(Some(self.lease.get().map_or(until, |now| now.max(until))));
+            let until = self.lease.get().map_or(until, |now| now.max(until));
+            self.lease.set(Some(until));
+            if let Some(mapped) = &self.mapped {
+                mapped.set_lease(until);
+            }
         }
         answered.retain(|(number, _)| *number > acknowledged);
         answered.push_back((number, Instant::now()));
@@ -679,5 +715,38 @@ mod tests {
         assert_eq!(hold(&node, 3, 1 << 17, 1), Answer::Failed);
         assert_eq!(hold(&node, 2, 4096, 6), Answer::Done);
         assert_eq!(verb(&node, 6, 64, Verb::Read(8)), Completion::Read(vec![0; 8]));
+    }
+
+    #[test]
+    fn memory_that_clients_map_is_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = SocketAddr::from(([127, 0, 0, 1], 7));
+        let start = |set: &dyn Fn(&mut Options)| {
+            let mut options = Options::new(1 << 16, "");
+            options.mapped = Some(folder.path().to_owned());
+            set(&mut options);
+            Node::at(options, here)
+        };
+        let file = Arc::new(MemoryFile::open(&folder.path().join("memory"), 1 << 16, 1).unwrap());
+        let with_pool = start(&|options| options.pool = Some(file.clone()));
+        let with_libfabric = start(&|options| options.transport = Transport::Ofi);
+        for refused in [with_pool, with_libfabric] {
+            assert_eq!(refused.err().unwrap().kind(), io::ErrorKind::InvalidInput);
+        }
+        // A master of an earlier term is refused as by others.
+        let node = start(&|_| {}).unwrap();
+        let hold = Item::Hold {
+            region: 2,
+            bytes: 4096,
+            key: Key(5),
+        };
+        let asks = |term, item| node.batch(vec![Item::Lead { term }, item]);
+        assert_eq!(asks(6, hold), [Answer::Done, Answer::Done]);
+        let set = Item::SetKey {
+            region: 2,
+            key: Key(9),
+        };
+        assert_eq!(node.batch(vec![set.clone()]), [Answer::Failed]);
+        assert_eq!(asks(5, set), [Answer::Later(6), Answer::Failed]);
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -286,6 +287,16 @@ impl Port {
     pub fn begins(&self) {
         let mut known = self.shared.known();
         known.oldest = known.oldest.or(Some(known.eras.now));
+    }
+
+    /// How verbs go to nodes.
+    pub fn transport(&self) -> Transport {
+        self.network.transport()
+    }
+
+    /// Maps the memory of nodes of this machine whose files are in a folder.
+    pub fn map_from(&mut self, folder: PathBuf) {
+        self.network.map_from(folder);
     }
 
     /// No operation goes on any more.

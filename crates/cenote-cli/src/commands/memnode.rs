@@ -35,6 +35,9 @@ pub struct Args {
     /// The file with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// Keep the memory in a file in this folder, such as /dev/shm, which clients of this machine map
+    #[arg(long, value_name = "FOLDER")]
+    mapped: Option<PathBuf>,
     /// Have the memory in this file, which is made if there is none: a process that is started again with it goes on with what it has
     #[arg(long, value_name = "FILE")]
     pool: Option<PathBuf>,
@@ -73,6 +76,11 @@ struct Began {
 /// Serves until the process ends.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let transport = args.network.transport()?;
+    if args.mapped.is_some() && (args.pool.is_some() || transport == Transport::Ofi) {
+        return Err(Failure::misuse(
+            "--mapped goes neither with --pool nor with --network ofi: clients that map memory need it in a file of its own, and what they change there is atomic for processors alone",
+        ));
+    }
     if args.pool.is_some() && transport == Transport::Ofi {
         return Err(Failure::misuse(
             "--pool and --network ofi do not go together: remote verbs need memory of the process, and that of a file is read and written by calls",
@@ -108,6 +116,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     })?;
     let mut options = Options::new(args.memory, credentials);
     (options.transport, options.provider, options.pool) = (transport, args.provider, pool);
+    options.mapped = args.mapped;
     node::run(options, listener).map_err(Failure::io(args.listen))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -35,7 +35,11 @@ pub fn work(masters: Masters, seed: u64) {
     let mut map: Option<Map> = None;
     loop {
         let Some(open) = map.as_mut().filter(|map| !map.has_ended()) else {
-            map = Map::open(&Options::new(masters.clone(), credentials())).ok();
+            let options = Options {
+                mapped: super::cluster::mapped(),
+                ..Options::new(masters.clone(), credentials())
+            };
+            map = Map::open(&options).ok();
             if map.is_none() {
                 std::thread::sleep(Duration::from_millis(10));
             }

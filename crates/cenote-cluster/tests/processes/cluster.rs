@@ -50,6 +50,8 @@ pub struct Place {
     pub enter: Vec<String>,
     /// The address there.
     pub address: IpAddr,
+    /// The folder in which nodes have their memory, if clients map it.
+    pub mapped: Option<PathBuf>,
 }
 
 impl Place {
@@ -58,6 +60,7 @@ impl Place {
         Self {
             enter: Vec::new(),
             address: Ipv4Addr::LOCALHOST.into(),
+            mapped: None,
         }
     }
 
@@ -75,6 +78,12 @@ pub fn spawn(place: &Place, role: &str, set: &[(&str, String)]) -> (Running, Buf
         .args(["--exact", "cluster::role", "--nocapture"])
         .env("CENOTE_CLUSTER_ROLE", role)
         .envs(set.iter().cloned())
+        .envs(
+            place
+                .mapped
+                .iter()
+                .map(|folder| ("CENOTE_CLUSTER_MAPPED", folder)),
+        )
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -93,7 +102,8 @@ pub fn listening(place: &Place, role: &str, set: &[(&str, String)]) -> (Running,
     (child, address)
 }
 
-/// A memory node.
+/// A memory node on this machine.
+#[cfg(any(feature = "etcd", feature = "tls"))]
 pub fn node() -> (Running, SocketAddr) {
     node_at(&Place::here())
 }
@@ -119,6 +129,11 @@ pub fn credentials() -> Credentials {
         return super::encrypted::credentials(folder.as_ref());
     }
     TOKEN.into()
+}
+
+/// The folder in which nodes of this role have their memory.
+pub fn mapped() -> Option<PathBuf> {
+    std::env::var_os("CENOTE_CLUSTER_MAPPED").map(PathBuf::from)
 }
 
 /// What the processes of this program do that [`start`] began.
@@ -149,7 +164,7 @@ fn role() {
             });
             let memory = if pool.is_some() { MEMORY / 4 } else { MEMORY };
             let mut options = node::Options::new(memory, credentials());
-            (options.transport, options.pool) = (transport(), pool);
+            (options.transport, options.pool, options.mapped) = (transport(), pool, mapped());
             node::run(options, listen()).unwrap();
         }
         "master" => {
@@ -207,6 +222,19 @@ impl Cluster {
         let nodes = places.iter().map(node_at).collect();
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         Self::of(folder, nodes, capital, places, replicas, Duration::from_secs(1))
+    }
+
+    /// One whose nodes' memory the clients map.
+    pub fn mapped(nodes: usize, replicas: usize) -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let place = Place {
+            mapped: Some(folder.path().to_owned()),
+            ..Place::here()
+        };
+        let places = vec![place; nodes];
+        let begun = places.iter().map(node_at).collect();
+        let lease = Duration::from_secs(1);
+        Self::of(folder, begun, Place::here(), places, replicas, lease)
     }
 
     /// One with two copies whose nodes have their memory in themselves, and a lease.
@@ -292,7 +320,20 @@ impl Cluster {
     }
 
     pub fn options(&self) -> Options {
-        Options::new(self.at, TOKEN)
+        Options {
+            mapped: self.place().mapped.clone(),
+            ..Options::new(self.at, TOKEN)
+        }
+    }
+
+    /// Where nodes run, or one of them.
+    pub fn place(&self) -> &Place {
+        &self.places[0]
+    }
+
+    /// A further node, which the master does not know.
+    pub fn node(&self) -> (Running, SocketAddr) {
+        node_at(self.place())
     }
 
     pub fn map(&self) -> Map {

@@ -153,6 +153,7 @@ impl Machine {
         Place {
             enter: self.enter(),
             address: address(self.number),
+            mapped: None,
         }
     }
 

@@ -1,17 +1,42 @@
 //! What a cluster promises, beside processes that are killed, stopped and replaced.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cenote::memory::LocalWord;
 use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::{Error, Map, Options, Store, StoreOptions};
+use cenote_cluster::wire::{Answer, Hello, Item, decode_answers, encode_items, first_frame};
+use cenote_cluster::{Error, Map, Options, Store, StoreOptions, Transport};
 use cenote_replica::client::Error as MapError;
 
-use super::cluster::{Cluster, LONG, TOKEN, node};
+use super::cluster::{Cluster, LONG, TOKEN, transport};
+
+/// How many verbs a node has executed.
+fn verbs(node: SocketAddr) -> u64 {
+    let mut stream = TcpStream::connect(node).unwrap();
+    let hello = Hello {
+        token: TOKEN.to_owned(),
+    };
+    let mut out = hello.encode();
+    encode_items(&mut out, 1, &[Item::Info]);
+    stream.write_all(&out).unwrap();
+    let mut arrived = Vec::new();
+    loop {
+        if let Some((frame, _)) = first_frame(&arrived).unwrap() {
+            match decode_answers(frame).unwrap().1[..] {
+                [Answer::Info([_, _, _, executed, _])] => return executed,
+                ref other => panic!("{other:?}"),
+            }
+        }
+        let mut some = [0; 100];
+        let len = stream.read(&mut some).unwrap();
+        arrived.extend_from_slice(&some[..len]);
+    }
+}
 
 fn key(n: u64) -> [u8; 8] {
     n.to_le_bytes()
@@ -66,7 +91,7 @@ fn a_node_that_is_killed_loses_nothing_and_is_replaced() {
             assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n), "key {n}");
         }
         map.put(&key(1000), b"while it is away").unwrap();
-        cluster.nodes.push(node());
+        cluster.nodes.push(cluster.node());
         let address = cluster.nodes.last().unwrap().1;
         assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
         cluster.wait(|status| Cluster::is_whole(status) && status.nodes.len() == 3);
@@ -107,6 +132,52 @@ fn values_longer_than_a_block_outlive_nodes() {
     assert_eq!(one.get(b"changes").unwrap().unwrap(), value(8, (1 << 20) + 8_000));
     assert!(one.remove(b"changes").unwrap());
     assert_eq!(one.get(b"changes").unwrap(), None);
+}
+
+#[test]
+fn clients_execute_the_verbs_of_memory_that_they_map() {
+    if transport() != Transport::Tcp {
+        return;
+    }
+    let mut cluster = Cluster::mapped(3, 2);
+    let mut mapped = cluster.map();
+    let far = Options {
+        mapped: None,
+        ..cluster.options()
+    };
+    let mut far = Map::open(&far).unwrap();
+    let executed = |cluster: &Cluster| cluster.nodes.iter().map(|(_, at)| verbs(*at)).sum::<u64>();
+    mapped.put(&key(0), b"first").unwrap();
+    // The master's own are few, and not counted from here on.
+    cluster.wait(Cluster::is_whole);
+    let before = executed(&cluster);
+    for n in 0..500 {
+        mapped
+            .put(&key(n), &n.to_le_bytes().repeat(1 + n as usize % 50))
+            .unwrap();
+        assert!(mapped.get(&key(n)).unwrap().is_some());
+    }
+    mapped.put(b"long", &[7; 1 << 20]).unwrap();
+    let after = executed(&cluster);
+    assert!(
+        after - before < 100,
+        "the nodes have executed {} verbs",
+        after - before
+    );
+    // Whoever is elsewhere sees the same, and the other way round.
+    for n in 0..500 {
+        let found = far.get(&key(n)).unwrap().unwrap();
+        assert_eq!(found, n.to_le_bytes().repeat(1 + n as usize % 50));
+    }
+    assert!(executed(&cluster) - after >= 500);
+    far.put(&key(1), b"from afar").unwrap();
+    assert_eq!(mapped.get(&key(1)).unwrap().unwrap(), b"from afar");
+    cluster.nodes[0].0.signal(libc::SIGKILL);
+    assert_eq!(mapped.get(b"long").unwrap().unwrap(), [7; 1 << 20]);
+    cluster.replace_node(0);
+    cluster.wait(|status| Cluster::is_whole(status) && status.nodes.len() == 3);
+    mapped.put(&key(2), b"again").unwrap();
+    assert_eq!(far.get(&key(2)).unwrap().unwrap(), b"again");
 }
 
 #[test]
@@ -189,7 +260,7 @@ fn what_is_written_while_a_node_is_drained_is_kept() {
     for n in 0..400 {
         map.put(&key(n), &[7; 20_000]).unwrap();
     }
-    cluster.nodes.push(node());
+    cluster.nodes.push(cluster.node());
     let address = cluster.nodes[2].1;
     assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
     assert_eq!(cluster.ask(&Ask::Drain { node: 1 }), Told::Done);
@@ -211,7 +282,7 @@ fn what_is_written_while_a_node_is_drained_is_kept() {
 #[test]
 fn one_process_is_one_node() {
     let mut cluster = Cluster::new(2, 2);
-    cluster.nodes.push(node());
+    cluster.nodes.push(cluster.node());
     let address = cluster.nodes[2].1;
     let told = std::thread::scope(|scope| {
         let ask = || cluster.ask(&Ask::AddNode { address });
