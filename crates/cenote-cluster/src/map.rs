@@ -14,7 +14,7 @@ use crate::Error;
 use crate::credentials::Credentials;
 use crate::masters::Masters;
 use crate::ofi::Transport;
-use crate::session::{Joined, Port, join};
+use crate::session::{Batches, Joined, Port, join};
 use crate::together::{TOGETHER, together};
 
 /// After so many changes a client frees what it has retired.
@@ -252,6 +252,11 @@ impl Map {
     /// A read of 8 bytes at a memory node, and nothing else: what a round trip takes.
     pub fn round_trip(&self) -> Result<(), Error> {
         self.run(async |client| client.round_trip().await)
+    }
+
+    /// What the batches of this map's client have taken so far: the round trips of its operations, without what its own processor does between them.
+    pub fn batches(&self) -> Batches {
+        self.client.net().batches()
     }
 
     /// Leaves the cluster in order.

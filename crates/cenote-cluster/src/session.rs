@@ -1,12 +1,12 @@
 //! A client's session: a thread keeps it alive, whatever the client's own thread does, and fetches views, eras and blocks.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cenote_replica::verbs::{Address, Completion, Request, Verbs};
 use cenote_replica::view::Eras;
@@ -103,6 +103,16 @@ pub struct Port {
     /// The view that this thread knows.
     view: RefCell<Rc<View>>,
     thread: Option<std::thread::JoinHandle<()>>,
+    batches: Cell<Batches>,
+}
+
+/// What the batches of a client have taken that it has posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Batches {
+    /// How many: each a round trip to all the nodes in it.
+    pub count: u64,
+    /// The time from posting them to their last completion.
+    pub time: Duration,
 }
 
 /// What a client was given when it joined.
@@ -185,6 +195,7 @@ pub fn join(
             network,
             view: RefCell::new(own),
             thread: Some(thread),
+            batches: Cell::default(),
         },
         session,
         layout,
@@ -299,6 +310,11 @@ impl Port {
         self.network.map_from(folder);
     }
 
+    /// What its batches have taken.
+    pub fn batches(&self) -> Batches {
+        self.batches.get()
+    }
+
     /// No operation goes on any more.
     pub fn ends(&self) {
         self.shared.known().oldest = None;
@@ -338,7 +354,14 @@ impl Drop for Port {
 
 impl Verbs for Port {
     async fn post(&self, batch: Vec<Request>) -> Vec<Completion> {
-        self.network.post(&batch).await
+        let begun = Instant::now();
+        let completions = self.network.post(&batch).await;
+        let Batches { count, time } = self.batches.get();
+        self.batches.set(Batches {
+            count: count + 1,
+            time: time + begun.elapsed(),
+        });
+        completions
     }
 
     async fn pause(&self, attempt: u32) {

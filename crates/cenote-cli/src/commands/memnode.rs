@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use cenote_cluster::Transport;
+use cenote_cluster::mapped;
 use cenote_cluster::memory_file::MemoryFile;
 use cenote_cluster::node::{self, Node, Options};
 use serde::Serialize;
@@ -103,6 +104,11 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         });
     }
     let listener = TcpListener::bind(args.listen).map_err(Failure::io(args.listen))?;
+    if let Some(folder) = args.mapped.clone() {
+        let port = listener.local_addr().map_err(Failure::io(args.listen))?.port();
+        // Nobody finds it any more.
+        crate::interrupt::on_interrupt(move || mapped::remove(&folder, port));
+    }
     let began = Began {
         listening: listener.local_addr().map_err(Failure::io(args.listen))?,
         memory: args.memory,

@@ -113,6 +113,33 @@ fn memory_in_a_file_is_not_reached_by_libfabric() {
     assert!(!here.path("memory").exists());
 }
 
+#[test]
+fn clients_map_memory_of_nodes() {
+    let here = Here::new();
+    let refused = here.run("cluster start here --mapped --network ofi");
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let cluster = start(&here, "--mapped");
+    here.ok("cluster put here greeting hello");
+    assert_eq!(found(&here, "greeting"), "hello");
+    let files = || {
+        let names = std::fs::read_dir(here.path("here")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("cenote-memnode-") && !name.contains(".client-")).count()
+    };
+    assert_eq!(files(), 3);
+    here.ok("cluster kill-node here 1");
+    wait_for(&here, |status| is_whole(status) && nodes(status) == [2, 3]);
+    assert_eq!(found(&here, "greeting"), "hello");
+    here.ok("cluster add-node here");
+    assert_eq!(files(), 4);
+    // Over TCP.
+    let master = master(&here);
+    let pair = here.json(&format!("cluster get {master} greeting --token-file here/token"));
+    assert_eq!(pair["value"], "hello");
+    drop(cluster);
+    assert!(!here.path("here").exists());
+}
+
 #[cfg(not(feature = "ofi"))]
 #[test]
 fn libfabric_needs_its_feature() {

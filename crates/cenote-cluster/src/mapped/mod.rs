@@ -70,6 +70,13 @@ pub fn file_of(folder: &Path, port: u16) -> PathBuf {
     folder.join(format!("cenote-memnode-{port}"))
 }
 
+/// Removes the file of a node that ends, and the locks of its clients.
+pub fn remove(folder: &Path, port: u16) {
+    let path = file_of(folder, port);
+    let _ = std::fs::remove_file(&path);
+    node::remove_locks(&path);
+}
+
 /// The file whose lock a client holds as long as it lives.
 fn lock_of(file: &Path, client: u32) -> PathBuf {
     let mut name = file.as_os_str().to_owned();

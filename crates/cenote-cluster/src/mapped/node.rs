@@ -194,7 +194,7 @@ impl Drop for MappedNode {
 }
 
 /// Removes the locks of clients beside a node's file that is gone: nobody looks at them any more.
-fn remove_locks(path: &Path) {
+pub(super) fn remove_locks(path: &Path) {
     for client in 0..CLIENTS_MAX {
         let _ = std::fs::remove_file(lock_of(path, client));
     }

@@ -413,13 +413,13 @@ impl<N: Verbs + Control> Client<N> {
             let slot = found.seen.slot;
             self.cache.borrow_mut().saw(&pending.hash, slot, now);
             if found.identity == pending.identity {
-                self.tell(view, found).await?;
+                self.tell(view, found, pending.begun.era).await?;
                 return Ok(Attempt::Shown);
             }
         }
         match (pending.kind, &found) {
             (Kind::Insert, Some(found)) => {
-                self.tell(view, found).await?;
+                self.tell(view, found, pending.begun.era).await?;
                 return Ok(Attempt::Over(Changed::Present));
             }
             (Kind::Update | Kind::Remove, None) if !candidates.is_sealed() => {
@@ -427,7 +427,7 @@ impl<N: Verbs + Control> Client<N> {
             }
             (Kind::Replace, None) if !candidates.is_sealed() => return Ok(Attempt::Differs(None)),
             (Kind::Replace, Some(found)) if pending.refuses(found.identity) => {
-                self.tell(view, found).await?;
+                self.tell(view, found, pending.begun.era).await?;
                 let found = self.whole(view, found.clone()).await?;
                 return Ok(Attempt::Differs(Some(Box::new(found))));
             }
@@ -530,7 +530,7 @@ impl<N: Verbs + Control> Client<N> {
         let word = self.word(view, found.seen.at)?;
         if !mutant::is(Mutant::ToldLate) {
             // Before any copy of the slot changes.
-            self.tell_before_it_goes(view, &found).await?;
+            self.tell_before_it_goes(view, &found, pending.begun.era).await?;
         }
         let (old, new) = (found.seen.slot.0, pending.replacing_slot().0);
         self.begin_round(pending, (word, segment), found.seen, Some(found.clone()));

@@ -1,7 +1,7 @@
 //! Reading a key.
 
 use super::cache::{Moment, Place};
-use super::late::{first_copies, last_copy};
+use super::late::{Late, first_copies};
 use super::{ATTEMPTS_MAX, Client, Error, Step, all_written, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
@@ -86,15 +86,19 @@ impl<N: Verbs + Control> Client<N> {
             view: view.number,
         };
         let ahead = self.ahead(view, &hash, now);
-        let along: Vec<Request> = ahead.iter().map(|(_, request)| request.clone()).collect();
+        let (mut along, late_of) = self.late_copies(view, era);
+        let written = along.len();
+        along.extend(ahead.iter().map(|(_, request)| request.clone()));
         let (candidates, completions) = self.look(view, &hash, &along).await?;
+        all_written(&along[..written], &completions)?;
+        self.wrote_late(&late_of);
         let ahead = Ahead::of(ahead, completions);
         let Some(found) = self.find(view, &candidates, &hash, key, ahead).await? else {
             self.cache.borrow_mut().forget(&hash);
             return Ok(None);
         };
         self.cache.borrow_mut().saw(&hash, found.seen.slot, now);
-        self.tell(view, &found).await?;
+        self.tell(view, &found, era).await?;
         self.whole(view, found).await.map(Some)
     }
 
@@ -265,38 +269,36 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Sees to it that all backups of the log of an object keep it in the index. Else, if the primary dies now, another insert of its key might be chosen.
     ///
-    /// Cost: nothing, but for an object that was bound to a vacant slot just now, by a client that has done nothing since: then two round trips.
-    pub(super) async fn tell(&self, view: &View, found: &Found) -> Step<()> {
+    /// Cost: nothing, but for an object that was bound to a vacant slot just now, by a client that has done nothing since: then one round trip.
+    pub(super) async fn tell(&self, view: &View, found: &Found, era: u64) -> Step<()> {
         match found.said {
             Some(said) if said.stays() => Ok(()),
-            _ => self.decide(view, found).await,
+            _ => self.decide(view, found, era).await,
         }
     }
 
     /// Sees to it that the log of an object says how its change has gone also when the index does not have it any more. Else, the change might be made again.
     ///
-    /// Cost: as [`Client::tell`]; one round trip if the log has one copy alone, and the object was bound to a vacant slot.
-    pub(super) async fn tell_before_it_goes(&self, view: &View, found: &Found) -> Step<()> {
+    /// Cost: as [`Client::tell`]; the same if the log has one copy alone, and the object was bound to a vacant slot.
+    pub(super) async fn tell_before_it_goes(&self, view: &View, found: &Found, era: u64) -> Step<()> {
         match found.said {
             Some(said) if said.outlasts() => Ok(()),
             Some(Outcome::Bound) if mutant::is(Mutant::BoundBelieved) => Ok(()),
-            _ => self.decide(view, found).await,
+            _ => self.decide(view, found, era).await,
         }
     }
 
-    async fn decide(&self, view: &View, found: &Found) -> Step<()> {
+    /// Writes *decided* to the backups of a log in an operation that began in an era; the primary's copy follows.
+    async fn decide(&self, view: &View, found: &Found, era: u64) -> Step<()> {
         let (at, identity) = (found.at, found.identity);
-        // Its change is over.
+        // The backups say so.
         if self.is_late(identity) {
             return Ok(());
         }
         let first = first_copies(view, at, identity, Outcome::Decided)?;
         let completions = self.net.post(first.clone()).await;
         all_written(&first, &completions)?;
-        let last: Vec<Request> = last_copy(view, at, identity, Outcome::Decided)?
-            .into_iter()
-            .collect();
-        let completions = self.net.post(last.clone()).await;
-        Ok(all_written(&last, &completions)?)
+        self.note_late(Late { at, identity, era });
+        Ok(())
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A change that binds a key to a vacant slot writes its log in the round trip that shows the slot. If a reader could see the log there before all backups of the log have it, and both
 //! primaries were lost, nothing would say that the object was shown. So the log goes to the backups of its region in that round trip, and to the primary later, with
-//! whatever the client sends next. Who finds the primary's copy empty writes to the backups first, and waits, before it believes what the slot shows ([`Client::tell`]).
+//! whatever the client sends next. Who finds the primary's copy empty writes to the backups, and waits, before it believes what the slot shows ([`Client::tell`]); the primary's copy follows from there as well.
 //!
-//! An entry is good for the era in which the change began. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
+//! An entry is good for the era in which its operation began. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
 //! [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it would have said.
 
 use super::{Client, Error, Step, all_written, region};
@@ -16,12 +16,12 @@ use crate::view::{Control, View};
 /// How many entries a client keeps, the newest ones.
 const KEPT: usize = 64;
 
-/// An object of this client that the index shows, or has shown.
+/// An object that the index shows, or has shown, and all backups of whose log say so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Late {
     pub at: Address,
     pub identity: Identity,
-    /// The era in which its change began.
+    /// The era in which the operation began that saw it in the index, or bound it there.
     pub era: u64,
 }
 
@@ -75,7 +75,7 @@ impl<N: Verbs + Control> Client<N> {
         kept.push_front(late);
     }
 
-    /// Whether the index shows an object of this client, all backups of whose log say so.
+    /// Whether all backups of an object's log are known to say that the index has it, or had it.
     pub(super) fn is_late(&self, identity: Identity) -> bool {
         self.late.borrow().iter().any(|late| late.identity == identity)
     }

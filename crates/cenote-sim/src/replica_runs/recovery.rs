@@ -62,7 +62,7 @@ pub fn recover(plan: &Plan, updates: u64) -> Result<Recovery, RunError> {
     let master = Master::new(ground.port(plan, 0), plan.place, HEIR)
         .ok_or_else(|| RunError::Place("layout".to_owned()))?;
     let blocks = Rc::clone(&ground.blocks);
-    let (records, regions, bytes) = (plan.place.records, 2 * plan.place.regions(), plan.bytes);
+    let (records, bytes) = (plan.place.records, plan.bytes);
     let outcome = Rc::new(RefCell::new(Ok(Recovery::default())));
     let mut tasks = Tasks::default();
     tasks.spawn({

@@ -55,9 +55,13 @@ struct Latency {
     median_us: f64,
     p99_us: f64,
     /// How many round trips it is made of.
-    round_trips: u32,
+    round_trips: f64,
     /// Its median over that of so many raw round trips.
     over_raw: f64,
+    /// Median of what its own round trips take in one operation.
+    own_round_trips_us: f64,
+    /// Median of the operation's time over that of its own round trips.
+    over_own: f64,
 }
 
 #[derive(Serialize)]
@@ -89,39 +93,48 @@ type Operation = fn(&mut Map, u64, &[u8]) -> Result<(), cenote_cluster::Error>;
 pub fn run(args: &BenchArgs, out: &Output) -> Result<ExitCode, Failure> {
     let mut map = args.cluster.open()?;
     let value = vec![7; args.value as usize];
-    let kinds: [(&'static str, u32, Operation); 5] = [
-        ("insert", 4, |map, n, value| map.insert(&key(n), value).map(drop)),
-        ("get", 2, |map, n, _| map.get(&key(n)).map(drop)),
-        ("get of no key", 1, |map, n, _| {
-            map.get(&key(u64::MAX - n)).map(drop)
-        }),
-        ("put", 5, |map, n, value| map.put(&key(n), value)),
-        ("remove", 5, |map, n, _| map.remove(&key(n)).map(drop)),
+    let kinds: [(&'static str, Operation); 5] = [
+        ("insert", |map, n, value| map.insert(&key(n), value).map(drop)),
+        ("get", |map, n, _| map.get(&key(n)).map(drop)),
+        ("get of no key", |map, n, _| map.get(&key(u64::MAX - n)).map(drop)),
+        ("put", |map, n, value| map.put(&key(n), value)),
+        ("remove", |map, n, _| map.remove(&key(n)).map(drop)),
     ];
     let mut raw = Vec::new();
     let mut latencies = Vec::new();
-    for (operation, round_trips, run) in kinds {
-        let mut times = Vec::new();
+    for (operation, run) in kinds {
+        let (mut times, mut own, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let mut batches = 0;
         for n in 0..args.ops {
+            let before = map.batches();
             let begun = Instant::now();
             run(&mut map, n, &value)?;
-            times.push(begun.elapsed());
+            let time = begun.elapsed();
+            let after = map.batches();
+            batches += after.count - before.count;
+            own.push(after.time - before.time);
+            ratios.push(time.as_secs_f64() / own[own.len() - 1].as_secs_f64().max(1e-9));
+            times.push(time);
             let begun = Instant::now();
             map.round_trip()?;
             raw.push(begun.elapsed());
         }
         let (median_us, p99_us) = figures(&mut times);
+        let (own_round_trips_us, _) = figures(&mut own);
+        ratios.sort_unstable_by(f64::total_cmp);
         latencies.push(Latency {
             operation,
             median_us,
             p99_us,
-            round_trips,
+            round_trips: batches as f64 / args.ops as f64,
             over_raw: 0.0,
+            own_round_trips_us,
+            over_own: ratios[ratios.len() / 2],
         });
     }
     let (raw_round_trip_us, _) = figures(&mut raw);
     for latency in &mut latencies {
-        latency.over_raw = latency.median_us / (raw_round_trip_us * f64::from(latency.round_trips));
+        latency.over_raw = latency.median_us / (raw_round_trip_us * latency.round_trips);
     }
     let per_second = together(args, &value)?;
     let redis = match args.redis {
@@ -216,11 +229,17 @@ fn together(args: &BenchArgs, value: &[u8]) -> Result<f64, Failure> {
 
 fn text(measured: &Measured) -> String {
     let mut text = format!("raw round trip  {:>8.1} µs\n\n", measured.raw_round_trip_us);
-    text += "operation        median       p99  round trips  over so many raw ones\n";
+    text += "operation        median       p99  round trips  what these take  over that  over as many reads of a word\n";
     for latency in &measured.latencies {
         text += &format!(
-            "{:<13} {:>6.1} µs {:>6.1} µs  {:>11}  {:>21.2}\n",
-            latency.operation, latency.median_us, latency.p99_us, latency.round_trips, latency.over_raw
+            "{:<13} {:>6.1} µs {:>6.1} µs  {:>11.2}  {:>12.1} µs  {:>9.2}  {:>28.2}\n",
+            latency.operation,
+            latency.median_us,
+            latency.p99_us,
+            latency.round_trips,
+            latency.own_round_trips_us,
+            latency.over_own,
+            latency.over_raw
         );
     }
     if !measured.redis.is_empty() {

@@ -28,6 +28,9 @@ pub struct ClusterArg {
     /// The file with the cluster's token; default: CENOTE_TOKEN_FILE, or that of the folder
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// The folder with the memory of nodes of this machine that were started with --mapped: this process maps it; default: that of the cluster's folder, if it was started so
+    #[arg(long, value_name = "FOLDER")]
+    mapped: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArgs,
 }
@@ -55,6 +58,9 @@ pub struct Folder {
     /// How verbs go to them.
     #[serde(default)]
     pub network: Network,
+    /// Whether clients map their memory, from files in the folder.
+    #[serde(default)]
+    pub mapped: bool,
 }
 
 /// The token's file in a folder.
@@ -138,6 +144,7 @@ impl ClusterArg {
         Self {
             cluster,
             token_file,
+            mapped: None,
             tls: TlsArgs::default(),
         }
     }
@@ -147,6 +154,7 @@ impl ClusterArg {
         Self {
             cluster: folder.display().to_string(),
             token_file: Some(token_file(folder)),
+            mapped: None,
             tls: TlsArgs::default(),
         }
     }
@@ -204,7 +212,13 @@ impl ClusterArg {
     /// The options of a client.
     pub fn options(&self) -> Result<Options, Failure> {
         let (masters, credentials) = self.resolve()?;
-        Ok(Options::new(masters, credentials))
+        let mut options = Options::new(masters, credentials);
+        options.mapped = self.mapped.clone();
+        if self.mapped.is_none() && !self.cluster.starts_with(SCHEME) {
+            let folder = Path::new(&self.cluster);
+            options.mapped = Folder::read(folder)?.mapped.then(|| folder.to_owned());
+        }
+        Ok(options)
     }
 
     /// Joins, for an ordered map.

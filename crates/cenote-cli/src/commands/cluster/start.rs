@@ -37,6 +37,9 @@ pub struct StartArgs {
     /// How verbs go to the memory nodes
     #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
     network: Network,
+    /// Keep the nodes' memory in files of the folder, which clients of this machine map: they execute the verbs themselves, and no key or value goes over a network
+    #[arg(long)]
+    mapped: bool,
 }
 
 /// Processes that are ended unless all goes well.
@@ -95,10 +98,9 @@ fn node(
     begun: &mut Begun,
     folder: &Path,
     number: usize,
-    memory: u64,
-    network: Network,
+    (memory, network, mapped): (u64, Network, bool),
 ) -> Result<Process, Failure> {
-    let arguments = [
+    let mut arguments = [
         "memnode",
         "--listen",
         "127.0.0.1:0",
@@ -109,7 +111,11 @@ fn node(
         "--token-file",
         &token_file(folder).display().to_string(),
     ]
-    .map(str::to_owned);
+    .map(str::to_owned)
+    .to_vec();
+    if mapped {
+        arguments.extend(["--mapped".to_owned(), folder.display().to_string()]);
+    }
     start(begun, folder, &format!("node-{number}"), &arguments)
 }
 
@@ -123,6 +129,11 @@ pub fn run(args: &StartArgs, out: &Output) -> Result<ExitCode, Failure> {
         )));
     }
     args.network.transport()?;
+    if args.mapped && args.network != Network::Tcp {
+        return Err(Failure::misuse(
+            "--mapped and --network ofi do not go together: what clients change in memory that they map is atomic for processors alone",
+        ));
+    }
     fs::create_dir(folder).map_err(Failure::io(folder.display()))?;
     let done = begin(args);
     if done.is_err() {
@@ -142,6 +153,7 @@ pub fn begin_in(folder: &Path, nodes: u8, replicas: u8) -> Result<(), Failure> {
         replicas,
         memory: 256 << 20,
         network: Network::Tcp,
+        mapped: false,
     })
 }
 
@@ -151,7 +163,8 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
     let mut begun = Begun(Vec::new());
     let mut nodes = Vec::new();
     for number in 1..=usize::from(args.nodes) {
-        nodes.push(node(&mut begun, folder, number, args.memory, args.network)?);
+        let shape = (args.memory, args.network, args.mapped);
+        nodes.push(node(&mut begun, folder, number, shape)?);
     }
     let mut arguments = [
         "cluster",
@@ -178,6 +191,7 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
         nodes,
         memory: args.memory,
         network: args.network,
+        mapped: args.mapped,
     };
     described.write(folder)?;
     let cluster = ClusterArg::of_folder(folder);
@@ -212,7 +226,8 @@ pub fn another(folder: &Path) -> Result<(SocketAddr, Begun), Failure> {
     let _lock = Folder::lock(folder)?;
     let mut described = Folder::read(folder)?;
     let number = described.nodes.len() + 1;
-    let node = node(&mut begun, folder, number, described.memory, described.network)?;
+    let shape = (described.memory, described.network, described.mapped);
+    let node = node(&mut begun, folder, number, shape)?;
     let address = node.address;
     described.nodes.push(node);
     described.write(folder)?;
