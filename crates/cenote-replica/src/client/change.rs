@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::cache::Moment;
 use super::extents::Long;
 use super::get::{Ahead, Found};
-use super::late::{Late, first_copies};
+use super::late::Late;
 use super::ordered::RESERVED;
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
@@ -199,7 +199,7 @@ impl<N: Verbs + Control> Client<N> {
             }
         };
         let extents = long.as_ref().map_or(Vec::new(), |long| long.extents().to_vec());
-        let cell = self.cell().await;
+        let cell = self.cell(1).await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
             .change_in(
@@ -219,11 +219,13 @@ impl<N: Verbs + Control> Client<N> {
         changed
     }
 
-    /// An in-flight cell; waits until one of this client's changes is over if there is none.
-    pub(super) async fn cell(&self) -> u32 {
+    /// An in-flight cell, if more than so many are left; else waits until one of this client's changes is over. A change that splits a segment needs a second one:
+    /// so changes leave one, or all could wait for each other.
+    pub(super) async fn cell(&self, kept: usize) -> u32 {
         let mut attempt = 0;
         loop {
-            if let Some(cell) = self.cells.borrow_mut().pop() {
+            let is_left = self.cells.borrow().len() > kept;
+            if let Some(cell) = self.cells.borrow_mut().pop_if(|_| is_left) {
                 return cell;
             }
             self.net.pause(attempt).await;
@@ -484,7 +486,7 @@ impl<N: Verbs + Control> Client<N> {
             },
             None => Outcome::Bound,
         };
-        let batch = first_copies(view, pending.at, pending.identity, outcome)?;
+        let batch = self.outcome(view, pending, outcome)?;
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
         self.shown(pending);
@@ -589,7 +591,7 @@ impl<N: Verbs + Control> Client<N> {
         let won = Outcome::Won { old, former };
         let batch = match pending.kind {
             Kind::Remove => self.outcome(view, pending, won)?,
-            _ => first_copies(view, pending.at, pending.identity, won)?,
+            _ => self.outcome(view, pending, won)?,
         };
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
@@ -638,7 +640,7 @@ impl<N: Verbs + Control> Client<N> {
         // Without backups the slot itself says so, until somebody changes it, who writes the log first.
         let mut batch = match is_alone {
             true => Vec::new(),
-            false => first_copies(view, pending.at, pending.identity, Outcome::Bound)?,
+            false => self.outcome(view, pending, Outcome::Bound)?,
         };
         batch.push(word.swap_at_primary(before, new.0)?);
         let completions = self.net.post(batch.clone()).await;
@@ -715,7 +717,7 @@ impl<N: Verbs + Control> Client<N> {
             if self.take_over(at).await? {
                 continue;
             }
-            let cut = self.heap.borrow_mut().cut(at, block, size).ok_or(too_long)?;
+            let cut = Cut::new(at, block, size).ok_or(too_long)?;
             self.under_views(async |view| {
                 let size = Rc::from(u64::from(cut.size).to_le_bytes());
                 let batch = writes(view, at, &size)?;
@@ -723,6 +725,8 @@ impl<N: Verbs + Control> Client<N> {
                 Ok(all_written(&batch, &completions)?)
             })
             .await?;
+            // Not before: another change of this client would use it, and whoever takes it over would find that it is not cut.
+            self.heap.borrow_mut().cut(at, block, size);
         }
     }
 
