@@ -124,7 +124,9 @@ fn clients_map_memory_of_nodes() {
     let files = || {
         let names = std::fs::read_dir(here.path("here")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with("cenote-memnode-") && !name.contains(".client-")).count()
+        names
+            .filter(|name| name.starts_with("cenote-memnode-") && !name.contains(".client-"))
+            .count()
     };
     assert_eq!(files(), 3);
     here.ok("cluster kill-node here 1");

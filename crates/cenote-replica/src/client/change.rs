@@ -6,7 +6,7 @@
 //! | | the object that the slot has | |
 //! | 2 | the backups | the same |
 //! | 3 | the log | the key's slots at a backup ([`twins`](super::twins)) |
-//! | 4 | the primary | the primary, and the log's backups ([its primary](super::late) follows) |
+//! | 4 | the primary | the primary, and [the log](super::late) |
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::cache::Moment;
 use super::extents::Long;
 use super::get::{Ahead, Found};
-use super::late::{Late, first_copies};
+use super::late::{Late, all_bound, bind};
 use super::ordered::RESERVED;
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
@@ -199,7 +199,7 @@ impl<N: Verbs + Control> Client<N> {
             }
         };
         let extents = long.as_ref().map_or(Vec::new(), |long| long.extents().to_vec());
-        let cell = self.cell().await;
+        let cell = self.cell(1).await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
             .change_in(
@@ -219,11 +219,13 @@ impl<N: Verbs + Control> Client<N> {
         changed
     }
 
-    /// An in-flight cell; waits until one of this client's changes is over if there is none.
-    pub(super) async fn cell(&self) -> u32 {
+    /// An in-flight cell, if more than so many are left; else waits until one of this client's changes is over. A change that splits a segment needs a second one:
+    /// so changes leave one, or all could wait for each other.
+    pub(super) async fn cell(&self, kept: usize) -> u32 {
         let mut attempt = 0;
         loop {
-            if let Some(cell) = self.cells.borrow_mut().pop() {
+            let is_left = self.cells.borrow().len() > kept;
+            if let Some(cell) = self.cells.borrow_mut().pop_if(|_| is_left) {
                 return cell;
             }
             self.net.pause(attempt).await;
@@ -477,21 +479,25 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Writes to the log of a change that the index has its object.
     async fn tell_shown(&self, view: &View, pending: &Pending<'_>, round: &Round) -> Step<Attempt> {
-        let outcome = match &round.found {
-            Some(found) => Outcome::Won {
-                old: round.seen.slot.0,
-                former: found.identity.0,
-            },
-            None => Outcome::Bound,
+        let Some(found) = &round.found else {
+            let batch = bind(view, pending.at, pending.identity)?;
+            let completions = self.net.post(batch.clone()).await;
+            all_bound(&batch, &completions, pending.identity)?;
+            self.shown(pending);
+            return Ok(Attempt::Shown);
         };
-        let batch = first_copies(view, pending.at, pending.identity, outcome)?;
+        let won = Outcome::Won {
+            old: round.seen.slot.0,
+            former: found.identity.0,
+        };
+        let batch = self.outcome(view, pending, won)?;
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
-        self.shown(pending);
+        pending.round.take();
         Ok(Attempt::Shown)
     }
 
-    /// The index has the object of a change, and all backups of its log say so.
+    /// The index has the object of an insert, and all copies of its log say so.
     fn shown(&self, pending: &Pending<'_>) {
         pending.round.take();
         self.note_late(Late {
@@ -587,10 +593,7 @@ impl<N: Verbs + Control> Client<N> {
         }
         let former = found.identity.0;
         let won = Outcome::Won { old, former };
-        let batch = match pending.kind {
-            Kind::Remove => self.outcome(view, pending, won)?,
-            _ => first_copies(view, pending.at, pending.identity, won)?,
-        };
+        let batch = self.outcome(view, pending, won)?;
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
         if first != new && swap_primary(&self.net, word, first, new).await? == Verdict::Lost {
@@ -599,10 +602,7 @@ impl<N: Verbs + Control> Client<N> {
             }
             .into());
         }
-        match pending.kind {
-            Kind::Remove => drop(pending.round.take()),
-            _ => self.shown(pending),
-        }
+        pending.round.take();
         self.retire_found(found);
         Ok(Attempt::Shown)
     }
@@ -638,7 +638,8 @@ impl<N: Verbs + Control> Client<N> {
         // Without backups the slot itself says so, until somebody changes it, who writes the log first.
         let mut batch = match is_alone {
             true => Vec::new(),
-            false => first_copies(view, pending.at, pending.identity, Outcome::Bound)?,
+            false if mutant::is(Mutant::BoundOverwrites) => self.outcome(view, pending, Outcome::Bound)?,
+            false => bind(view, pending.at, pending.identity)?,
         };
         batch.push(word.swap_at_primary(before, new.0)?);
         let completions = self.net.post(batch.clone()).await;
@@ -654,7 +655,9 @@ impl<N: Verbs + Control> Client<N> {
         if let Some(round) = pending.round.borrow_mut().as_mut() {
             round.stage = Stage::Shown;
         }
-        all_written(&batch[..batch.len() - 1], &completions)?;
+        if !mutant::is(Mutant::BoundOverwrites) {
+            all_bound(&batch[..batch.len() - 1], &completions, pending.identity)?;
+        }
         self.shown(pending);
         Ok(Attempt::Shown)
     }
@@ -715,7 +718,7 @@ impl<N: Verbs + Control> Client<N> {
             if self.take_over(at).await? {
                 continue;
             }
-            let cut = self.heap.borrow_mut().cut(at, block, size).ok_or(too_long)?;
+            let cut = Cut::new(at, block, size).ok_or(too_long)?;
             self.under_views(async |view| {
                 let size = Rc::from(u64::from(cut.size).to_le_bytes());
                 let batch = writes(view, at, &size)?;
@@ -723,6 +726,8 @@ impl<N: Verbs + Control> Client<N> {
                 Ok(all_written(&batch, &completions)?)
             })
             .await?;
+            // Not before: another change of this client would use it, and whoever takes it over would find that it is not cut.
+            self.heap.borrow_mut().cut(at, block, size);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reading a key.
 
 use super::cache::{Moment, Place};
-use super::late::{Late, first_copies};
+use super::late::{Late, first_copies, is_alone};
 use super::{ATTEMPTS_MAX, Client, Error, Step, all_written, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
@@ -267,12 +267,16 @@ impl<N: Verbs + Control> Client<N> {
         Ok(bytes_read(&request, completions.first())?.to_vec())
     }
 
-    /// Sees to it that all backups of the log of an object keep it in the index. Else, if the primary dies now, another insert of its key might be chosen.
+    /// Sees to it that all copies of the log of an object keep it in the index. Else, if the primary dies now, another insert of its key might be chosen.
     ///
     /// Cost: nothing, but for an object that was bound to a vacant slot just now, by a client that has done nothing since: then one round trip.
     pub(super) async fn tell(&self, view: &View, found: &Found, era: u64) -> Step<()> {
         match found.said {
-            Some(said) if said.stays() => Ok(()),
+            Some(said) if said.outlasts() => Ok(()),
+            // What the only copy of a slot shows, is.
+            _ if is_alone(view, found.seen.at)? => Ok(()),
+            // It may have come to this copy alone, unless there is no other.
+            Some(Outcome::Bound) if is_alone(view, found.at)? || mutant::is(Mutant::LogAtOnce) => Ok(()),
             _ => self.decide(view, found, era).await,
         }
     }
@@ -282,7 +286,9 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: as [`Client::tell`]; the same if the log has one copy alone, and the object was bound to a vacant slot.
     pub(super) async fn tell_before_it_goes(&self, view: &View, found: &Found, era: u64) -> Step<()> {
         match found.said {
-            Some(said) if said.outlasts() => Ok(()),
+            Some(Outcome::Decided) => Ok(()),
+            // Without backups of the slot it was shown before, and may have come to this copy of the log alone.
+            Some(Outcome::Won { .. }) if !is_alone(view, found.seen.at)? || is_alone(view, found.at)? => Ok(()),
             Some(Outcome::Bound) if mutant::is(Mutant::BoundBelieved) => Ok(()),
             _ => self.decide(view, found, era).await,
         }

@@ -1,22 +1,25 @@
-//! The last copy of a log.
+//! What the log of an insert says, and when.
 //!
-//! A change that binds a key to a vacant slot writes its log in the round trip that shows the slot. If a reader could see the log there before all backups of the log have it, and both
-//! primaries were lost, nothing would say that the object was shown. So the log goes to the backups of its region in that round trip, and to the primary later, with
-//! whatever the client sends next. Who finds the primary's copy empty writes to the backups, and waits, before it believes what the slot shows ([`Client::tell`]); the primary's copy follows from there as well.
+//! A change that binds a key to a vacant slot writes *bound* to its log in the round trip that shows the slot. So who finds *bound* in one copy does not know whether the others have it; if the node of
+//! that copy were lost with the slot's primary, nothing would say that the object was shown. It writes *decided* to the backups, waits, and may believe what the slot shows ([`Client::tell`]). The primary's copy
+//! says *decided* later, when all backups say so for certain: the change's own client, or the reader, writes it with whatever it sends next. From then on nobody who reads it has to write.
+//!
+//! *Bound* is swapped for nothing, and never written over what another has decided.
 //!
 //! An entry is good for the era in which its operation began. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
 //! [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it would have said.
 
 use super::{Client, Error, Step, all_written, region};
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, OUTCOME_AT, Outcome};
-use crate::verbs::{Address, Request, Verb, Verbs};
+use crate::object::{Identity, OUTCOME_AT, OUTCOME_KIND_AT, Outcome};
+use crate::slot::snapshot::Interrupted;
+use crate::verbs::{Address, Completion, Request, Verb, Verbs};
 use crate::view::{Control, View};
 
 /// How many entries a client keeps, the newest ones.
 const KEPT: usize = 64;
 
-/// An object that the index shows, or has shown, and all backups of whose log say so.
+/// An object that the index shows, or has shown, and all backups of whose log say so, and whose last copy is to say *decided*.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Late {
     pub at: Address,
@@ -34,7 +37,6 @@ pub(super) fn first_copies(
 ) -> Step<Vec<Request>> {
     let region = region(view, at.region())?;
     let nodes = match region.backups() {
-        _ if mutant::is(Mutant::LogAtOnce) => &region.nodes,
         [] => &region.nodes,
         backups => backups,
     };
@@ -46,6 +48,49 @@ pub(super) fn first_copies(
         verb: Verb::Write(std::rc::Rc::clone(&bytes)),
     };
     Ok(nodes.iter().copied().map(write).collect())
+}
+
+/// Whether a log has one copy alone.
+pub(super) fn is_alone(view: &View, at: Address) -> Step<bool> {
+    Ok(region(view, at.region())?.backups().is_empty())
+}
+
+/// The requests that note in all copies of a log that its change has won a vacant slot, unless they say more.
+pub(super) fn bind(view: &View, at: Address, identity: Identity) -> Step<Vec<Request>> {
+    let region = region(view, at.region())?;
+    let swap = |node| Request {
+        node,
+        key: region.key,
+        at: at.plus(OUTCOME_AT + OUTCOME_KIND_AT),
+        verb: Verb::CompareSwap {
+            expected: 0,
+            new: Outcome::Bound.kind_word(identity),
+        },
+    };
+    Ok(region.nodes.iter().copied().map(swap).collect())
+}
+
+/// Whether all of them say so, or more.
+pub(super) fn all_bound(
+    requests: &[Request],
+    completions: &[Completion],
+    identity: Identity,
+) -> Result<(), Interrupted> {
+    let said = [Outcome::Bound, Outcome::Decided].map(|outcome| outcome.kind_word(identity));
+    let is_done = |completion: &Completion| match completion {
+        Completion::Was(was) => *was == 0 || said.contains(was) || mutant::is(Mutant::UndoneShown),
+        _ => false,
+    };
+    match requests
+        .iter()
+        .zip(completions)
+        .find(|(_, completion)| !is_done(completion))
+    {
+        Some((request, _)) => Err(Interrupted {
+            region: request.at.region(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The request that writes an outcome to the primary of a log; none if that is its only copy.

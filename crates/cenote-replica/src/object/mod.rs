@@ -20,5 +20,5 @@ mod outcome;
 mod record;
 
 pub use extent::{EXTENT_HEADER, Extent, LONG_MAX, Table};
-pub use outcome::{OUTCOME_AT, OUTCOME_BYTES, Outcome};
+pub use outcome::{OUTCOME_AT, OUTCOME_BYTES, OUTCOME_KIND_AT, Outcome};
 pub use record::{Identity, KEY_MAX, Kind, Record, VALUE_MAX, bytes_of};

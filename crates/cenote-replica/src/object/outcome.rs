@@ -4,6 +4,8 @@ use super::record::{Identity, word};
 
 /// Where an outcome is in an object.
 pub const OUTCOME_AT: u32 = 32;
+/// Where, in an outcome, the word is that says of which kind it is, and has the checksum.
+pub const OUTCOME_KIND_AT: u32 = 16;
 /// Bytes of an outcome.
 pub const OUTCOME_BYTES: usize = 24;
 
@@ -47,13 +49,18 @@ impl Outcome {
 
     /// The bytes of it, for the object of a change.
     pub fn encode(self, identity: Identity) -> [u8; OUTCOME_BYTES] {
-        let (kind, value, former) = self.parts();
+        let (_, value, former) = self.parts();
         let mut bytes = [0; OUTCOME_BYTES];
         bytes[..8].copy_from_slice(&value.to_le_bytes());
         bytes[8..16].copy_from_slice(&former.to_le_bytes());
-        bytes[16..20].copy_from_slice(&kind.to_le_bytes());
-        bytes[20..].copy_from_slice(&checksum(self, identity).to_le_bytes());
+        bytes[16..].copy_from_slice(&self.kind_word(identity).to_le_bytes());
         bytes
+    }
+
+    /// The word of its kind, for the object of a change: all of it, where it has no values.
+    pub fn kind_word(self, identity: Identity) -> u64 {
+        let (kind, ..) = self.parts();
+        u64::from(kind) | u64::from(checksum(self, identity)) << 32
     }
 
     /// The outcome of an object; `None` if it has none, or half of one.

@@ -81,6 +81,26 @@ fn word(world: &World, at: Address) -> u64 {
         .map_or(0, u64::from_le_bytes)
 }
 
+/// No key is in two of these slots.
+pub fn each_key_has_one_slot(world: &World, slots: &[Slot]) -> Result<(), String> {
+    let mut keys = BTreeSet::new();
+    for slot in slots {
+        let Content::Object {
+            at, len: Some(len), ..
+        } = slot.content()
+        else {
+            continue;
+        };
+        let Some(record) = bytes(world, at, len).and_then(Record::decode) else {
+            return Err(format!("the object of {slot:x?} is not whole"));
+        };
+        if !keys.insert(record.key.to_vec()) {
+            return Err(format!("the key {:x?} has two slots", record.key));
+        }
+    }
+    Ok(())
+}
+
 /// The objects of slots, and their extents, which all have to be whole.
 fn in_use(world: &World, slots: &[Slot]) -> Result<BTreeSet<Address>, String> {
     let part = largest(BLOCK) - EXTENT_HEADER;

@@ -96,6 +96,7 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::ToldLate
         | Mutant::BoundBelieved
         | Mutant::LogAtOnce
+        | Mutant::BoundOverwrites
         | Mutant::UndoneShown => {
             unreachable!("found by a schedule of its own")
         }
@@ -110,6 +111,7 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::ToldLate,
         Mutant::BoundBelieved,
         Mutant::LogAtOnce,
+        Mutant::BoundOverwrites,
         Mutant::UndoneShown,
     ];
     planned.contains(&mutant)

@@ -97,7 +97,7 @@ pub struct World {
     pub heard: BTreeMap<u32, u64>,
     /// Regions about which somebody has complained.
     pub complaints: BTreeSet<u16>,
-    ended: BTreeSet<u32>,
+    pub ended: BTreeSet<u32>,
     views_waker: Vec<Waker>,
     next_block: BTreeMap<u16, u32>,
     /// Who has which block, for objects of which size.
@@ -111,6 +111,14 @@ pub struct World {
     pub random: SmallRng,
     /// Batches that were posted by each client.
     pub rounds: BTreeMap<u32, u64>,
+    /// More delays are long.
+    pub unsteady: bool,
+    /// The last key that a master has given.
+    pub last_key: u64,
+    /// After how many verbs the master dies, if it does.
+    pub master_lasts: Option<usize>,
+    /// It has died.
+    pub master_died: bool,
 }
 
 pub type Shared = Rc<RefCell<World>>;
@@ -164,6 +172,10 @@ impl World {
             region_bytes,
             random: SmallRng::seed_from_u64(seed),
             rounds: BTreeMap::new(),
+            unsteady: false,
+            last_key: 1,
+            master_lasts: None,
+            master_died: false,
         }))
     }
 
@@ -176,6 +188,7 @@ impl World {
     /// A delay of the network: most are alike, some are long.
     fn delay(&mut self) -> Time {
         match self.random.random_range(0..20) {
+            1..6 if self.unsteady => self.random.random_range(1_000..60_000),
             0 => self.random.random_range(1_000..20_000),
             _ => self.random.random_range(500..1_500),
         }
@@ -369,6 +382,31 @@ impl World {
         }
     }
 
+    /// Gives the regions of a node a new key.
+    pub fn set_key_at(&mut self, node: NodeId, key: Key) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.regions.values_mut().for_each(|region| region.0 = key);
+        }
+    }
+
+    /// The nodes that are up.
+    pub fn living(&self) -> Vec<NodeId> {
+        let living = self.nodes.iter().filter(|(_, node)| node.is_up);
+        living.map(|(number, _)| *number).collect()
+    }
+
+    /// Copies a region to another node.
+    pub fn copy(&mut self, number: u16, from: NodeId, to: NodeId) {
+        let region = self
+            .nodes
+            .get(&from)
+            .and_then(|node| node.regions.get(&number))
+            .cloned();
+        if let (Some(region), Some(node)) = (region, self.nodes.get_mut(&to)) {
+            node.regions.insert(number, region);
+        }
+    }
+
     pub fn set_view(&mut self, view: View) {
         self.view = Rc::new(view);
         self.wake_all();
@@ -454,7 +492,24 @@ impl Port {
 }
 
 impl Verbs for Port {
-    async fn post(&self, batch: Vec<Request>) -> Vec<Completion> {
+    async fn post(&self, mut batch: Vec<Request>) -> Vec<Completion> {
+        if self.client == 0 {
+            let lasts = self.world.borrow().master_lasts;
+            if let Some(lasts) = lasts {
+                self.world.borrow_mut().master_lasts = lasts.checked_sub(batch.len());
+                if lasts < batch.len() {
+                    // Some of them go out.
+                    {
+                        let mut world = self.world.borrow_mut();
+                        batch.retain(|_| world.random.random_range(0..2) == 0);
+                        world.send(self.client, batch);
+                        world.master_died = true;
+                    }
+                    std::future::pending::<()>().await;
+                    unreachable!()
+                }
+            }
+        }
         let post = self.world.borrow_mut().send(self.client, batch);
         self.wait(post).await
     }

@@ -17,10 +17,11 @@ use cenote_replica::index::layout::{Label, SIBLING_AT, SUCCESSOR_AT, Segments, s
 use cenote_replica::master::equalise::{Equalise, Report};
 use cenote_replica::object::Identity;
 use cenote_replica::slot::value::Slot;
-use cenote_replica::verbs::Address;
+use cenote_replica::verbs::{Address, Verbs};
 use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
-use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 use super::leaks;
 use super::network::{Port, Shared, Time, World};
@@ -47,6 +48,18 @@ pub struct Plan {
     pub conditional: bool,
     /// Whether they use an ordered map.
     pub ordered: bool,
+    /// How often the master dies in a closing, at any of its verbs. Another one begins with later keys and eras.
+    pub master_crashes: u32,
+    /// Nodes get the keys of a closing one after the other; and clients hear no key of a region that is closed.
+    pub keys_apart: bool,
+    /// The master notices that a node has crashed some time later.
+    pub notices_late: bool,
+    /// Regions that have lost a copy get another one.
+    pub copies_again: bool,
+    /// More delays of the network are long.
+    pub unsteady: bool,
+    /// How many operations each client has at once.
+    pub side_by_side: u32,
     pub fault: Option<Fault>,
 }
 
@@ -80,7 +93,50 @@ impl Default for Plan {
             upkeep_beside: false,
             conditional: false,
             ordered: false,
+            master_crashes: 0,
+            keys_apart: false,
+            notices_late: false,
+            copies_again: false,
+            unsteady: false,
+            side_by_side: 1,
             fault: None,
+        }
+    }
+}
+
+impl Plan {
+    /// A plan that a seed chooses.
+    pub fn by_chance(seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(!seed);
+        let mut one_of = |values: &[u64]| values[random.random_range(0..values.len())];
+        let replicas = one_of(&[1, 2, 2, 2, 3, 3, 4]) as u32;
+        let longest = one_of(&[100, 100, 100, 100, 7_000]);
+        // Long values need the room.
+        let regions = if longest > 100 {
+            5
+        } else {
+            one_of(&[1, 2, 3, 3, 5]) as u16
+        };
+        Plan {
+            nodes: replicas + one_of(&[0, 1, 2]) as u32,
+            replicas: replicas as usize,
+            clients: one_of(&[2, 3, 4, 6, 8]) as u32,
+            keys: one_of(&[1, 2, 3, 3, 6, 20, 60]),
+            operations: one_of(&[6, 12, 12, 25, 40]) as u32,
+            longest,
+            regions,
+            client_crashes: one_of(&[0, 1, 2]) as u32,
+            node_crashes: one_of(&[0, 1, 2]).min(u64::from(replicas) - 1) as u32,
+            cuts: one_of(&[0, 1, 2]) as u32,
+            upkeep_beside: one_of(&[0, 1]) == 0,
+            conditional: one_of(&[0, 1]) == 0,
+            master_crashes: one_of(&[0, 1, 2, 3]) as u32,
+            keys_apart: true,
+            notices_late: one_of(&[0, 1]) == 0,
+            copies_again: one_of(&[0, 1]) == 0,
+            unsteady: one_of(&[0, 1]) == 0,
+            side_by_side: one_of(&[1, 1, 2, 3]) as u32,
+            ..Plan::default()
         }
     }
 }
@@ -337,7 +393,9 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
                     .map(|was| if was { Ret::Removed } else { Ret::Missing }),
             }
         };
-        let outcome = match plan.upkeep_beside {
+        // One upkeep at a time.
+        let is_first = number < 100;
+        let outcome = match plan.upkeep_beside && is_first {
             true => beside(operation, client.upkeep()).await,
             false => operation.await,
         };
@@ -352,7 +410,7 @@ async fn work(client: Rc<Client<Port>>, plan: Plan, journal: Rc<RefCell<Journal>
                 }
             }
         }
-        if what == 0 {
+        if what == 0 && is_first {
             let _ = client.upkeep().await;
         }
     }
@@ -387,6 +445,9 @@ pub struct Master {
     /// Clients whose sessions have ended, and what they had begun is being decided.
     ended: BTreeSet<u32>,
     key: u64,
+    keys_apart: bool,
+    /// How many copies regions get again; 0 if they get none.
+    copies: usize,
     fault: Option<Fault>,
 }
 
@@ -400,8 +461,22 @@ impl Master {
             closing: BTreeSet::new(),
             ended: BTreeSet::new(),
             key: 1,
+            keys_apart: plan.keys_apart || plan.master_crashes > 0,
+            copies: if plan.copies_again { plan.replicas } else { 0 },
             fault: plan.fault,
         }
+    }
+
+    /// One that begins where another one has died: it closes all regions, with later keys.
+    fn after(world: &Shared, plan: &Plan) -> Self {
+        let mut master = Self::new(world, plan, plan.clients);
+        let mut world = world.borrow_mut();
+        master.key = world.last_key;
+        master.closing.extend(0..plan.regions);
+        master.ended = world.ended.difference(&world.gone).copied().collect();
+        world.eras.now += 1_000;
+        drop(world);
+        master
     }
 
     /// Whether something is to be closed.
@@ -419,6 +494,7 @@ impl Master {
     pub async fn close(&mut self) -> Result<(), String> {
         let nonces = Cell::new(0_u64);
         let mut promoted = BTreeSet::new();
+        let mut to_tell = None;
         loop {
             self.key += u64::from(self.fault != Some(Fault::KeysKept));
             let view = {
@@ -437,20 +513,39 @@ impl Master {
                     }
                     region.key = Key(self.key);
                     region.access = Access::Closed;
-                    world.set_key(*number, Key(self.key));
+                    if !self.keys_apart {
+                        world.set_key(*number, Key(self.key));
+                    }
                 }
+                world.last_key = self.key;
                 // What a backup holds that has become the first, no other copy may have yet: nobody is to read it.
                 let mut told = view.clone();
                 for number in &promoted {
                     told.regions[usize::from(*number)].key = Key(0);
                 }
-                world.set_view(told);
+                if self.keys_apart {
+                    told.regions.iter_mut().for_each(|region| region.key = Key(0));
+                    to_tell = Some(told);
+                } else {
+                    world.set_view(told);
+                }
                 view
             };
             let port = Port {
                 world: Rc::clone(&self.world),
                 client: MASTER,
             };
+            if let Some(told) = to_tell.take() {
+                let nodes = self.world.borrow().living();
+                for node in nodes {
+                    port.pause(0).await;
+                    self.world.borrow_mut().set_key_at(node, Key(self.key));
+                }
+                let mut world = self.world.borrow_mut();
+                // Those about an earlier view are over.
+                world.complaints.clear();
+                world.set_view(told);
+            }
             let key = self.key;
             let nonce = || {
                 nonces.set(nonces.get() + 1);
@@ -469,21 +564,81 @@ impl Master {
             };
             match equalised {
                 Ok(_) => {
-                    let mut world = self.world.borrow_mut();
                     let mut view = view;
-                    view.number += 1;
-                    for number in &self.closing {
-                        view.regions[usize::from(*number)].access = Access::Open;
+                    let missing = self.open(&mut view);
+                    for (number, node) in missing {
+                        port.pause(3).await;
+                        self.give_copy(&mut view, number, node);
                     }
-                    world.set_view(view);
-                    world.gone.append(&mut self.ended);
-                    self.closing.clear();
                     return Ok(());
                 }
                 Err(cenote_replica::client::Error::Lost(_)) => self.add_lost(),
                 Err(error) => return Err(error.to_string()),
             }
         }
+    }
+
+    /// Opens what was closed, but for regions that are to have another copy: these, and where.
+    fn open(&mut self, view: &mut View) -> Vec<(u16, NodeId)> {
+        let mut world = self.world.borrow_mut();
+        view.number += 1;
+        let missing = self.missing(&world, view);
+        for number in &self.closing {
+            view.regions[usize::from(*number)].access = Access::Open;
+        }
+        let mut told = view.clone();
+        for (number, _) in &missing {
+            view.regions[usize::from(*number)].access = Access::Closed;
+            told.regions[usize::from(*number)].access = Access::Closed;
+            told.regions[usize::from(*number)].key = Key(0);
+        }
+        world.set_view(told);
+        world.gone.append(&mut self.ended);
+        self.closing.clear();
+        missing
+    }
+
+    /// Regions that are short of a copy, and a node that may have one.
+    fn missing(&self, world: &World, view: &View) -> Vec<(u16, NodeId)> {
+        let place = |(number, region): (u16, &Region)| {
+            let is_short = !region.nodes.is_empty() && region.nodes.len() < self.copies;
+            let others = world
+                .living()
+                .into_iter()
+                .filter(|node| !region.nodes.contains(node));
+            Some((number, others.min().filter(|_| is_short)?))
+        };
+        (0..).zip(&view.regions).filter_map(place).collect()
+    }
+
+    /// Gives a region another copy, if nodes last, and opens it.
+    fn give_copy(&self, view: &mut View, number: u16, node: NodeId) {
+        let mut world = self.world.borrow_mut();
+        let region = &mut view.regions[usize::from(number)];
+        let source = region.nodes.iter().copied().find(|node| world.is_up(*node));
+        if let Some(source) = source
+            && world.is_up(node)
+        {
+            world.copy(number, source, node);
+            region.nodes.push(node);
+        }
+        region.access = Access::Open;
+        view.number += 1;
+        let mut told = view.clone();
+        for region in told
+            .regions
+            .iter_mut()
+            .filter(|region| region.access == Access::Closed)
+        {
+            region.key = Key(0);
+        }
+        world.set_view(told);
+    }
+
+    /// The session of a client has ended.
+    pub fn end(&mut self, client: u32) {
+        self.ended.insert(client);
+        self.closing.insert(0);
     }
 
     /// Regions that a node which is down held.
@@ -512,6 +667,7 @@ enum Blow {
 pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
     let world = World::new(seed, view(plan), REGION, BLOCK, OBJECTS);
     format(&world, plan);
+    world.borrow_mut().unsteady = plan.unsteady;
     let journal = Rc::new(RefCell::new(Journal::default()));
     let mut tasks = Vec::new();
     let mut clients = Vec::new();
@@ -525,7 +681,32 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
         let (plan, journal) = (plan.clone(), Rc::clone(&journal));
         tasks.push(match plan.ordered {
             true => Task::new(ordered::work(client, plan, journal, number)),
-            false => Task::new(work(client, plan, journal, number)),
+            false => Task::new(async move {
+                let part = |n| {
+                    work(
+                        Rc::clone(&client),
+                        plan.clone(),
+                        Rc::clone(&journal),
+                        number + 100 * n,
+                    )
+                };
+                let mut parts: Vec<_> = (0..plan.side_by_side).map(|n| Some(Box::pin(part(n)))).collect();
+                poll_fn(|context| {
+                    for part in &mut parts {
+                        if part
+                            .as_mut()
+                            .is_some_and(|part| part.as_mut().poll(context).is_ready())
+                        {
+                            *part = None;
+                        }
+                    }
+                    match parts.iter().all(Option::is_none) {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    }
+                })
+                .await;
+            }),
         });
     }
     let mut blows: Vec<(Time, Blow)> = Vec::new();
@@ -549,12 +730,15 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
         }
     }
     let mut notices: Vec<(Time, Blow)> = Vec::new();
+    let (mut master_crashes, mut next_master) = (plan.master_crashes, None);
     let master = Master::new(&world, plan, plan.clients);
     let (mut dead, mut killed) = (BTreeSet::new(), BTreeSet::new());
     let mut working: Option<Closing> = None;
     let master_flag = Arc::new(Flag(Mutex::new(true)));
     let mut idle_master = Some(master);
     let mut steps = 0;
+    // Until then nobody has noticed the last crash of a node.
+    let mut unnoticed = 0;
     loop {
         steps += 1;
         if steps > STEPS_MAX {
@@ -589,7 +773,16 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
                     tasks[client as usize - 1].future = None;
                     killed.insert(client);
                 }
-                Blow::Node(node) => world.borrow_mut().crash(node),
+                Blow::Node(node) => {
+                    let mut world = world.borrow_mut();
+                    world.crash(node);
+                    let late = if plan.notices_late {
+                        world.random.random_range(0..NOTICE)
+                    } else {
+                        0
+                    };
+                    unnoticed = unnoticed.max(now + late);
+                }
                 Blow::Cut(client, node) => world.borrow_mut().cut(client, node, true),
             }
             notices.push((now + NOTICE, *blow));
@@ -613,7 +806,9 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
             }
         }
         if let Some(mut idle) = idle_master.take() {
-            idle.add_lost();
+            if now >= unnoticed {
+                idle.add_lost();
+            }
             idle.add_complaints();
             for client in std::mem::take(&mut dead) {
                 world.borrow_mut().end_session(client);
@@ -624,6 +819,10 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
                 idle_master = Some(idle);
             } else {
                 master_flag.set();
+                if master_crashes > 0 {
+                    let mut world = world.borrow_mut();
+                    world.master_lasts = Some(world.random.random_range(0..80));
+                }
                 working = Some(Box::pin(async move {
                     let outcome = idle.close().await;
                     (idle, outcome)
@@ -640,13 +839,35 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
                 working = None;
             }
         }
+        if std::mem::take(&mut world.borrow_mut().master_died) {
+            working = None;
+            master_crashes -= 1;
+            let mut world = world.borrow_mut();
+            // Nodes may go with it.
+            let later = world.random.random_range(0..NOTICE);
+            if world.random.random_range(0..2) == 0 {
+                for (time, _) in blows
+                    .iter_mut()
+                    .filter(|(_, blow)| matches!(blow, Blow::Node(_)))
+                    .take(1)
+                {
+                    *time = now + world.random.random_range(0..=later);
+                }
+            }
+            next_master = Some(now + later);
+        }
+        if next_master.is_some_and(|time| time <= now) && std::mem::take(&mut next_master).is_some() {
+            let mut master = Master::after(&world, plan);
+            master.add_lost();
+            idle_master = Some(master);
+        }
         for task in &mut tasks {
             task.poll();
         }
         advance_era(&world, &clients, &tasks, plan.fault);
         let is_done = tasks.iter().all(|task| task.future.is_none());
         let moved = world.borrow_mut().step();
-        if is_done && !moved && working.is_none() && notices.is_empty() {
+        if is_done && !moved && working.is_none() && next_master.is_none() && notices.is_empty() {
             break;
         }
         if !moved {
@@ -665,6 +886,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
         return Err(problem.clone());
     }
     let slots = copies_are_equal(&world.borrow(), &layout(plan))?;
+    leaks::each_key_has_one_slot(&world.borrow(), &slots)?;
     let history = History::new(journal.events).map_err(|error| error.to_string())?;
     let verdict = check_parts(&Map, &history, &Options::default());
     if !verdict.is_linearizable() {
@@ -765,4 +987,17 @@ pub fn copies_are_equal(world: &World, layout: &Layout) -> Result<Vec<Slot>, Str
         }
     }
     Ok(slots)
+}
+
+/// The same, but no longer than some time; whether they are done.
+pub fn drive_for(world: &Shared, tasks: Vec<Pin<Box<dyn Future<Output = ()>>>>, time: Time) -> bool {
+    let mut tasks: Vec<Task> = tasks.into_iter().map(Task::new).collect();
+    while tasks.iter().any(|task| task.future.is_some()) {
+        tasks.iter_mut().for_each(Task::poll);
+        world.borrow_mut().step();
+        if world.borrow().now > time {
+            return false;
+        }
+    }
+    true
 }
