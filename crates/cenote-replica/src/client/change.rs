@@ -199,7 +199,7 @@ impl<N: Verbs + Control> Client<N> {
             }
         };
         let extents = long.as_ref().map_or(Vec::new(), |long| long.extents().to_vec());
-        let cell = self.cell().await;
+        let cell = self.cell(1).await;
         let era = self.heap.borrow_mut().pin(self.net.eras());
         let changed = self
             .change_in(
@@ -219,11 +219,13 @@ impl<N: Verbs + Control> Client<N> {
         changed
     }
 
-    /// An in-flight cell; waits until one of this client's changes is over if there is none.
-    pub(super) async fn cell(&self) -> u32 {
+    /// An in-flight cell, if more than so many are left; else waits until one of this client's changes is over. A change that splits a segment needs a second one:
+    /// so changes leave one, or all could wait for each other.
+    pub(super) async fn cell(&self, kept: usize) -> u32 {
         let mut attempt = 0;
         loop {
-            if let Some(cell) = self.cells.borrow_mut().pop() {
+            let is_left = self.cells.borrow().len() > kept;
+            if let Some(cell) = self.cells.borrow_mut().pop_if(|_| is_left) {
                 return cell;
             }
             self.net.pause(attempt).await;
@@ -477,14 +479,14 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Writes to the log of a change that the index has its object.
     async fn tell_shown(&self, view: &View, pending: &Pending<'_>, round: &Round) -> Step<Attempt> {
-        let outcome = match &round.found {
-            Some(found) => Outcome::Won {
-                old: round.seen.slot.0,
-                former: found.identity.0,
-            },
-            None => Outcome::Bound,
+        let batch = match &round.found {
+            // Without backups of the slot: whoever reads *won* believes it.
+            Some(found) => {
+                let (old, former) = (round.seen.slot.0, found.identity.0);
+                first_copies(view, pending.at, pending.identity, Outcome::Won { old, former })?
+            }
+            None => self.outcome(view, pending, Outcome::Bound)?,
         };
-        let batch = first_copies(view, pending.at, pending.identity, outcome)?;
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
         self.shown(pending);
@@ -638,7 +640,7 @@ impl<N: Verbs + Control> Client<N> {
         // Without backups the slot itself says so, until somebody changes it, who writes the log first.
         let mut batch = match is_alone {
             true => Vec::new(),
-            false => first_copies(view, pending.at, pending.identity, Outcome::Bound)?,
+            false => self.outcome(view, pending, Outcome::Bound)?,
         };
         batch.push(word.swap_at_primary(before, new.0)?);
         let completions = self.net.post(batch.clone()).await;
@@ -715,7 +717,7 @@ impl<N: Verbs + Control> Client<N> {
             if self.take_over(at).await? {
                 continue;
             }
-            let cut = self.heap.borrow_mut().cut(at, block, size).ok_or(too_long)?;
+            let cut = Cut::new(at, block, size).ok_or(too_long)?;
             self.under_views(async |view| {
                 let size = Rc::from(u64::from(cut.size).to_le_bytes());
                 let batch = writes(view, at, &size)?;
@@ -723,6 +725,8 @@ impl<N: Verbs + Control> Client<N> {
                 Ok(all_written(&batch, &completions)?)
             })
             .await?;
+            // Not before: another change of this client would use it, and whoever takes it over would find that it is not cut.
+            self.heap.borrow_mut().cut(at, block, size);
         }
     }
 

@@ -268,7 +268,8 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: nothing, but for an object that was bound to a vacant slot just now, by a client that has done nothing since: then two round trips.
     pub(super) async fn tell(&self, view: &View, found: &Found) -> Step<()> {
         match found.said {
-            Some(said) if said.stays() => Ok(()),
+            Some(said) if said.outlasts() => Ok(()),
+            Some(Outcome::Bound) if mutant::is(Mutant::LogAtOnce) => Ok(()),
             _ => self.decide(view, found).await,
         }
     }

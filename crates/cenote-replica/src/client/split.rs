@@ -22,7 +22,7 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// Cost: about ten round trips, and the transfer of the segment and of the headers of its objects.
     pub(super) async fn split(&self, view: &View, segment: Segment) -> Step<()> {
-        let cell = self.cell().await;
+        let cell = self.cell(0).await;
         let split = self
             .split_in(view, segment, self.session.cells.plus(8 * cell))
             .await;

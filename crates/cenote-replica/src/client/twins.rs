@@ -66,7 +66,7 @@ impl<N: Verbs + Control> Client<N> {
                     .map(|seen| seen.slot.content());
                 matches!(slot, Some(Content::Object { .. }))
             };
-            if twins.is_empty() {
+            if twins.is_empty() && !is_passing(&there, &bound, mine, pending.hash.fingerprint) {
                 return Ok(false);
             }
             let comes_first = |at: &Address| *at < mine && !mutant::is(Mutant::TwinsBothStay);
@@ -133,4 +133,15 @@ impl<N: Verbs + Control> Client<N> {
             Verdict::Lost => Err(interrupted.into()),
         }
     }
+}
+
+/// Whether another slot is being emptied that may have the key: it is vacant at the backup, and not yet at the primary.
+fn is_passing(there: &Candidates, bound: &Candidates, mine: Address, fingerprint: u8) -> bool {
+    there.slots.iter().zip(&bound.slots).any(|(backup, primary)| {
+        let is_other = match primary.slot.content() {
+            Content::Object { fingerprint: of, .. } => of != fingerprint,
+            _ => primary.slot.unsealed() == backup.slot.unsealed(),
+        };
+        backup.at != mine && backup.slot.is_vacant() && !is_other
+    })
 }

@@ -194,17 +194,15 @@ impl<V: Verbs> Equalise<'_, V> {
         let Some(bytes) = copies.first() else {
             return Ok(None);
         };
-        let is_named = |record: &Record<'_>| {
-            let bytes = bytes_of(record.key.len(), record.value.len()).unwrap_or(0);
-            Slot::object(at, Hash::of(record.key).fingerprint, bytes).content() == slot.content()
-        };
+        let is_named = |record: &Record<'_>| slot_of(at, record).content() == slot.content();
         Ok(Record::decode(bytes).filter(is_named).map(|record| Going {
             at,
             identity: record.identity,
             kind: record.kind,
             key: record.key.to_vec(),
             hash: Hash::of(record.key),
-            slot,
+            // Not the cell's: the object may be another one than the cell was written for, and that one have been conditional.
+            slot: slot_of(at, &record),
             log: log(&copies, record.identity),
         }))
     }
@@ -390,6 +388,16 @@ impl<V: Verbs> Equalise<'_, V> {
         let batch = writes(self.view, change.at.plus(OUTCOME_AT), &bytes)?;
         let completions = self.verbs.post(batch.clone()).await;
         Ok(all_written(&batch, &completions)?)
+    }
+}
+
+/// The slot that the change wants which wrote an object.
+fn slot_of(at: Address, record: &Record<'_>) -> Slot {
+    let bytes = bytes_of(record.key.len(), record.value.len()).unwrap_or(0);
+    let slot = Slot::object(at, Hash::of(record.key).fingerprint, bytes);
+    match record.kind {
+        Kind::Replace => slot.conditional(),
+        _ => slot,
     }
 }
 

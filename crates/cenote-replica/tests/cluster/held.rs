@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cenote_replica::client::Client;
+use cenote_replica::client::{Client, Replaced};
 use cenote_replica::index::candidates::image;
 use cenote_replica::index::layout::{Hash, Label};
 use cenote_replica::object::{OUTCOME_AT, OUTCOME_BYTES};
-use cenote_replica::slot::value::Slot;
+use cenote_replica::slot::value::{Content, Slot};
 use cenote_replica::verbs::{Address, GRANULE, Request, Verb, Verbs};
 use cenote_replica::view::NodeId;
 
@@ -116,6 +116,8 @@ pub enum Before {
     Insert,
     /// The same, but the primary of its log may have it, and another client has seen what it inserted.
     Seen,
+    /// The same, and it has returned. A backup of its log is the node that is the primary of the slot.
+    Returned,
 }
 
 /// What the first insert returns, and one that looked before the key was bound; and a read after both.
@@ -140,8 +142,14 @@ pub fn late_insert(what: Before) -> Late {
         behind,
     } = places(&plan);
     let prepare = {
-        let (first, other) = (Rc::clone(&first), other.clone());
+        let (first, other, key) = (Rc::clone(&first), other.clone(), key.clone());
+        let (late, putting) = (Rc::clone(&late), Rc::clone(&putting));
         async move {
+            if what == Before::Returned {
+                // They get the first two blocks, and the client that binds the key has one in the region of the third node and the first.
+                late.remove(&key).await.unwrap();
+                putting.remove(&key).await.unwrap();
+            }
             first.put(&other, b"other").await.unwrap();
         }
     };
@@ -186,6 +194,7 @@ pub fn late_insert(what: Before) -> Late {
             until(putting.net(), || world.borrow().held(3) > 0).await;
             hold(&world, move |client, request| match client {
                 1 if what == Before::Seen => logs(request) && request.node == BACKUP,
+                1 if what == Before::Returned => false,
                 1 => what == Before::Insert && logs(request),
                 2 if what == Before::Seen => false,
                 2 => logs(request),
@@ -193,6 +202,9 @@ pub fn late_insert(what: Before) -> Late {
                 _ => false,
             });
             world.borrow_mut().release(1);
+            if what == Before::Returned {
+                return;
+            }
             if what != Before::Put {
                 until(putting.net(), || is_object(slot(&world, PRIMARY, behind))).await;
                 if what == Before::Seen {
@@ -215,8 +227,10 @@ pub fn late_insert(what: Before) -> Late {
         };
         let mut master = Master::new(&world, &plan, 3);
         let seen = Rc::clone(&seen);
+        let is_bound = Rc::clone(&is_bound);
         async move {
             match what {
+                Before::Returned => until(&port, || is_bound.borrow().is_some()).await,
                 Before::Seen => until(&port, || seen.borrow().is_some()).await,
                 Before::Put => {
                     until(&port, || world.borrow().held(2) > 0).await;
@@ -500,4 +514,344 @@ fn a_log_that_comes_late_undoes_no_decision() {
 fn a_closing_of_one_region_is_found() {
     let found = late_log(Some(Fault::OneRegion));
     assert_eq!(found.as_deref(), Some(&b"put"[..]), "what was removed");
+}
+
+/// What an insert and a removal of a key end with that another client has bound.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// What the late insert returns, and what is found then.
+    pub inserted: Option<bool>,
+    pub then: Option<Vec<u8>>,
+    /// What the removal returns, and what is found at last.
+    pub removed: Option<bool>,
+    pub last: Option<Vec<u8>>,
+}
+
+/// A client has bound a key. Another one removes it: its removal has come to the backup, and not to the primary. An insert that had looked before the key was bound then comes to another slot. The regions may
+/// be closed before the removal goes on.
+pub fn insert_beside_removal(is_closed: bool) -> Passed {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [first, removing, late] = three(&world, &plan);
+    let Places {
+        key,
+        other,
+        before,
+        behind,
+    } = places(&plan);
+    let prepare = {
+        let (first, other) = (Rc::clone(&first), other.clone());
+        async move {
+            first.put(&other, b"other").await.unwrap();
+        }
+    };
+    drive(&world, vec![Box::pin(prepare)]);
+    let [bound, inserted, removed] = [(); 3].map(|()| Rc::new(RefCell::new(None)));
+    let [then, last] = [(); 2].map(|()| Rc::new(RefCell::new(None)));
+    hold(&world, |client, request| client == 1 && swaps(request));
+    let binds = {
+        let (key, bound, first) = (key.clone(), Rc::clone(&bound), Rc::clone(&first));
+        async move {
+            *bound.borrow_mut() = Some(first.insert(&key, b"first").await.unwrap());
+        }
+    };
+    let inserts = {
+        let (key, world, inserted) = (key.clone(), Rc::clone(&world), Rc::clone(&inserted));
+        async move {
+            until(late.net(), || world.borrow().held(1) > 0).await;
+            late.remove(&other).await.unwrap();
+            hold(&world, |client, request| {
+                matches!(client, 1 | 3) && swaps(request)
+            });
+            let is_new = late.insert(&key, b"late").await.unwrap();
+            *inserted.borrow_mut() = Some(is_new);
+        }
+    };
+    let removes = {
+        let (key, world, removed, bound) = (
+            key.clone(),
+            Rc::clone(&world),
+            Rc::clone(&removed),
+            Rc::clone(&bound),
+        );
+        async move {
+            until(removing.net(), || world.borrow().held(3) > 0).await;
+            hold(&world, |client, request| match client {
+                2 => swaps(request) && request.node == PRIMARY,
+                _ => client == 3 && swaps(request),
+            });
+            world.borrow_mut().release(1);
+            until(removing.net(), || bound.borrow().is_some()).await;
+            *removed.borrow_mut() = Some(removing.remove(&key).await.unwrap());
+        }
+    };
+    let rest = {
+        let (world, inserted, then, last) = (
+            Rc::clone(&world),
+            Rc::clone(&inserted),
+            Rc::clone(&then),
+            Rc::clone(&last),
+        );
+        let port = Port {
+            world: Rc::clone(&world),
+            client: 0,
+        };
+        let mut master = Master::new(&world, &plan, 3);
+        async move {
+            until(&port, || world.borrow().held(2) > 0).await;
+            assert!(is_object(slot(&world, PRIMARY, behind)));
+            assert!(!is_object(slot(&world, BACKUP, behind)));
+            hold(&world, |client, request| {
+                client == 2 && swaps(request) && request.node == PRIMARY
+            });
+            world.borrow_mut().release(3);
+            // It returns, or waits for the removal.
+            for _ in 0..40 {
+                port.pause(0).await;
+            }
+            assert!(is_object(slot(&world, BACKUP, before)));
+            if inserted.borrow().is_some() {
+                *then.borrow_mut() = first.get(&key).await.unwrap();
+            }
+            if is_closed {
+                world.borrow_mut().complaints.insert(0);
+            } else {
+                world.borrow_mut().release(2);
+            }
+            world.borrow_mut().holds = None;
+            go_on(&port, &mut master).await;
+            *last.borrow_mut() = first.get(&key).await.unwrap();
+        }
+    };
+    drive(
+        &world,
+        vec![
+            Box::pin(binds),
+            Box::pin(inserts),
+            Box::pin(removes),
+            Box::pin(rest),
+        ],
+    );
+    Passed {
+        inserted: inserted.take(),
+        then: then.take(),
+        removed: removed.take(),
+        last: last.take(),
+    }
+}
+
+#[test]
+fn an_insert_waits_for_a_removal_that_has_come_to_the_backup() {
+    for is_closed in [false, true] {
+        let passed = insert_beside_removal(is_closed);
+        assert_eq!(passed.then, None, "{passed:?}");
+        if passed.removed == Some(true) && passed.inserted == Some(true) {
+            assert_eq!(passed.last, Some(b"late".to_vec()), "{passed:?}");
+        }
+    }
+}
+
+#[test]
+fn an_insert_that_has_returned_is_not_undone() {
+    let late = late_insert(Before::Returned);
+    assert!(late.first && !late.inserted, "{late:?}");
+}
+
+/// A client gets a block, and dies before the write that says how it is cut has arrived. Another change of that client, beside the first, has bound a key to an object of the block, and returned. Returns
+/// what the key is bound to when another client has taken over the block.
+pub fn put_in_a_block_that_is_not_cut() -> Option<Vec<u8>> {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [dying, heir, _] = three(&world, &plan);
+    let [is_put, is_dead] = [(); 2].map(|()| Rc::new(RefCell::new(false)));
+    hold(&world, |client, request| {
+        client == 1 && matches!(&request.verb, Verb::Write(bytes) if bytes.len() == 8 && bytes[0] == 128)
+    });
+    let first = {
+        let (dying, is_dead) = (Rc::clone(&dying), Rc::clone(&is_dead));
+        async move {
+            let mut put = Box::pin(dying.put(b"first", b"value"));
+            std::future::poll_fn(|context| match *is_dead.borrow() {
+                true => std::task::Poll::Ready(()),
+                false => put.as_mut().poll(context).map(drop),
+            })
+            .await;
+        }
+    };
+    let found = Rc::new(RefCell::new(None));
+    let rest = {
+        let (world, found) = (Rc::clone(&world), Rc::clone(&found));
+        let mut master = Master::new(&world, &plan, 3);
+        async move {
+            until(dying.net(), || world.borrow().held(1) > 0).await;
+            dying.net().settle().await;
+            let mut put = Box::pin(dying.put(b"second", b"value"));
+            for _ in 0..40 {
+                let waits = dying.net().pause(0);
+                let mut waits = Box::pin(waits);
+                std::future::poll_fn(|context| {
+                    if !*is_put.borrow() && put.as_mut().poll(context).is_ready() {
+                        *is_put.borrow_mut() = true;
+                    }
+                    waits.as_mut().poll(context)
+                })
+                .await;
+            }
+            // It dies.
+            *is_dead.borrow_mut() = true;
+            world.borrow_mut().end_session(1);
+            master.end(1);
+            master.close().await.unwrap();
+            heir.put(b"third", b"value").await.unwrap();
+            *found.borrow_mut() = match *is_put.borrow() {
+                true => heir.get(b"second").await.unwrap(),
+                false => Some(b"value".to_vec()),
+            };
+        }
+    };
+    drive(&world, vec![Box::pin(first), Box::pin(rest)]);
+    found.take()
+}
+
+#[test]
+fn a_block_is_cut_before_it_is_used() {
+    assert_eq!(put_in_a_block_that_is_not_cut().as_deref(), Some(&b"value"[..]));
+}
+
+/// A cell that a client has not used again names an object whose memory has been: by an insert of the same key, which another cell names. The object of before was of a conditional change. The insert shows, its client
+/// does not hear so, and asks after a closing. Then another client removes the key.
+pub fn insert_named_twice() -> Once {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [naming, removing, _] = three(&world, &plan);
+    let key = b"key".to_vec();
+    let Places { other, .. } = places(&plan);
+    let object = Rc::new(RefCell::new(None));
+    let find = |world: &Shared, key: &[u8]| {
+        let hash = Hash::of(key);
+        let segments = layout(&Plan::default()).segments;
+        (0..segments.slots())
+            .map(|n| slot(world, PRIMARY, segments.slot_at(n)))
+            .find_map(|slot| match slot.content() {
+                Content::Object { at, fingerprint, .. } if fingerprint == hash.fingerprint => Some(at),
+                _ => None,
+            })
+    };
+    // The first cell is taken by a change that waits, so that the replacement has the second one.
+    hold(&world, |client, request| {
+        client == 1 && matches!(&request.verb, Verb::Write(bytes) if bytes.len() > 256)
+    });
+    let [waits, replaces] = [Rc::clone(&naming), Rc::clone(&naming)];
+    let waits = async move {
+        waits.put(&other, &[7; 300]).await.unwrap();
+    };
+    let prepare = {
+        let (key, world, removing, object) = (
+            key.clone(),
+            Rc::clone(&world),
+            Rc::clone(&removing),
+            Rc::clone(&object),
+        );
+        async move {
+            until(removing.net(), || world.borrow().held(1) > 0).await;
+            removing.put(&key, b"before").await.unwrap();
+            let version = replaces.get_versioned(&key).await.unwrap().unwrap().version;
+            let replaced = replaces.replace_if(&key, version, b"second").await.unwrap();
+            assert!(matches!(replaced, Replaced::Done(_)), "{replaced:?}");
+            *object.borrow_mut() = find(&world, &key);
+            world.borrow_mut().release(1);
+            world.borrow_mut().holds = None;
+        }
+    };
+    drive(&world, vec![Box::pin(waits), Box::pin(prepare)]);
+    let reuse = {
+        let (key, world, naming, removing) = (
+            key.clone(),
+            Rc::clone(&world),
+            Rc::clone(&naming),
+            Rc::clone(&removing),
+        );
+        async move {
+            assert!(removing.remove(&key).await.unwrap());
+            {
+                let mut world = world.borrow_mut();
+                world.eras.now = 10;
+                world.eras.least = 10;
+                world.heard.extend([(1, 10), (2, 10), (3, 10)]);
+            }
+            removing.upkeep().await.unwrap();
+            naming.upkeep().await.unwrap();
+        }
+    };
+    drive(&world, vec![Box::pin(reuse)]);
+    let [inserted, removed] = [(); 2].map(|()| Rc::new(RefCell::new(None)));
+    hold(&world, |client, request| {
+        client == 1 && swaps(request) && request.node == PRIMARY
+    });
+    let inserts = {
+        let (key, inserted, naming) = (key.clone(), Rc::clone(&inserted), Rc::clone(&naming));
+        async move {
+            *inserted.borrow_mut() = Some(naming.insert(&key, b"latest").await.unwrap());
+        }
+    };
+    let rest = {
+        let (key, world, inserted, removed) = (
+            key.clone(),
+            Rc::clone(&world),
+            Rc::clone(&inserted),
+            Rc::clone(&removed),
+        );
+        let port = Port {
+            world: Rc::clone(&world),
+            client: 0,
+        };
+        let mut master = Master::new(&world, &plan, 3);
+        async move {
+            until(&port, || world.borrow().held(1) > 0).await;
+            world.borrow_mut().deaf.insert(1);
+            world.borrow_mut().release(1);
+            until(&port, || !world.borrow().complaints.is_empty()).await;
+            assert_eq!(find(&world, &key), *object.borrow(), "the memory is used again");
+            // If it begins again, it looks at the slots late.
+            hold(&world, |client, request| {
+                let is_index = request.at.region() == 0 && request.at.offset() < OBJECTS;
+                client == 1 && is_index && matches!(request.verb, Verb::Read(_))
+            });
+            world.borrow_mut().deaf.clear();
+            master.add_complaints();
+            master.close().await.unwrap();
+            until(&port, || {
+                world.borrow().held(1) > 0 || inserted.borrow().is_some()
+            })
+            .await;
+            *removed.borrow_mut() = Some(removing.remove(&key).await.unwrap());
+            world.borrow_mut().holds = None;
+            world.borrow_mut().release(1);
+            go_on(&port, &mut master).await;
+        }
+    };
+    drive(&world, vec![Box::pin(inserts), Box::pin(rest)]);
+    let found = Rc::new(RefCell::new(None));
+    let reads = {
+        let found = Rc::clone(&found);
+        async move {
+            *found.borrow_mut() = naming.get(&key).await.unwrap();
+        }
+    };
+    drive(&world, vec![Box::pin(reads)]);
+    Once {
+        inserted: inserted.take(),
+        removed: removed.take(),
+        found: found.take(),
+    }
+}
+
+#[test]
+fn an_object_that_two_cells_name_is_decided_once() {
+    let once = Once {
+        inserted: Some(true),
+        removed: Some(true),
+        found: None,
+    };
+    assert_eq!(insert_named_twice(), once);
 }

@@ -409,3 +409,26 @@ fn plans_by_chance() {
     }
     assert_eq!(wrong, 0, "of {count} seeds from {first}");
 }
+
+/// A client has more changes at once than cells, and they all find a segment that is full or sealed.
+#[test]
+fn changes_side_by_side_split_segments() {
+    let plan = Plan::default();
+    let world = run::empty(&plan);
+    let client = run::join(&world, &plan, 1);
+    let puts = |part: u64| {
+        let client = std::rc::Rc::clone(&client);
+        Box::pin(async move {
+            for n in 0..40 {
+                client
+                    .put(&(part << 32 | n).to_le_bytes(), b"value")
+                    .await
+                    .unwrap();
+            }
+        }) as _
+    };
+    assert!(
+        run::drive_for(&world, (0..16).map(puts).collect(), 1_000_000_000),
+        "it hangs"
+    );
+}

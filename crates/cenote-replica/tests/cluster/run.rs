@@ -635,6 +635,12 @@ impl Master {
         world.set_view(told);
     }
 
+    /// The session of a client has ended.
+    pub fn end(&mut self, client: u32) {
+        self.ended.insert(client);
+        self.closing.insert(0);
+    }
+
     /// Regions that a node which is down held.
     pub fn add_lost(&mut self) {
         let world = self.world.borrow();
@@ -981,4 +987,17 @@ pub fn copies_are_equal(world: &World, layout: &Layout) -> Result<Vec<Slot>, Str
         }
     }
     Ok(slots)
+}
+
+/// The same, but no longer than some time; whether they are done.
+pub fn drive_for(world: &Shared, tasks: Vec<Pin<Box<dyn Future<Output = ()>>>>, time: Time) -> bool {
+    let mut tasks: Vec<Task> = tasks.into_iter().map(Task::new).collect();
+    while tasks.iter().any(|task| task.future.is_some()) {
+        tasks.iter_mut().for_each(Task::poll);
+        world.borrow_mut().step();
+        if world.borrow().now > time {
+            return false;
+        }
+    }
+    true
 }
