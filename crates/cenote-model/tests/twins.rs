@@ -1,7 +1,7 @@
 //! All states of inserts of one key into two slots.
 
 use cenote_model::twins::client::{Call, Plan};
-use cenote_model::twins::{Fault, Twins};
+use cenote_model::twins::{Fault, Logs, Twins};
 use stateright::{Checker, HasDiscoveries, Model};
 
 fn plan(slot: usize, letters: &str, log: &[usize]) -> Plan {
@@ -38,6 +38,7 @@ fn explore_env() {
         node_crashes: number("NC", "1"),
         client_crashes: number("CC", "0"),
         cuts: number("CUTS", "0"),
+        logs: if env("AT", "0") == "1" { Logs::AtOnce } else { Logs::BackupsFirst },
         fault,
     };
     let start = std::time::Instant::now();

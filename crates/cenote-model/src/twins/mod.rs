@@ -48,8 +48,19 @@ pub struct Twins {
     pub client_crashes: usize,
     /// How often a client may be cut off.
     pub cuts: usize,
+    /// Which copies of its log an insert writes as the primary shows it.
+    pub logs: Logs,
     /// A planted fault.
     pub fault: Option<Fault>,
+}
+
+/// Which copies of its log an insert writes as the primary shows it, and what readers make of that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Logs {
+    /// The backups alone: who reads *bound* at the primary knows that all have it.
+    BackupsFirst,
+    /// All: who reads *bound* at the primary knows nothing, and writes *decided* as if it had found nothing.
+    AtOnce,
 }
 
 /// Something that is done wrongly.

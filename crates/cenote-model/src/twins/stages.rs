@@ -5,7 +5,7 @@ use cenote_replica::slot::value::Slot;
 
 use super::client::{Act, Answer, Call, Client, Flight, Stage};
 use super::history::Returned;
-use super::{CALLS, Fault, SLOTS, State, Twins, object_of, shown, slot_of};
+use super::{CALLS, Fault, Logs, SLOTS, State, Twins, object_of, shown, slot_of};
 
 /// How often an insert gives up before it waits for news.
 const AGAIN: u64 = 1;
@@ -130,10 +130,11 @@ impl Twins {
                 nodes.map(|node| (node, Act::Read(other))).collect()
             }
             Stage::Binds(slot, old) => {
-                let nodes = match (backup, self.fault) {
+                let is_at_once = self.logs == Logs::AtOnce || self.fault == Some(Fault::LogAtOnce);
+                let nodes = match (backup, is_at_once) {
                     (None, _) => Vec::new(),
-                    (_, Some(Fault::LogAtOnce)) => self.log(state, own),
-                    _ => self.first_copies(state, own),
+                    (_, true) => self.log(state, own),
+                    (_, false) => self.first_copies(state, own),
                 };
                 let mut batch: Vec<_> = nodes
                     .into_iter()
@@ -327,6 +328,9 @@ impl Twins {
             (Some(Call::Remove), Some(Fault::BoundBelieved)) if said == Some(Outcome::Bound) => false,
             (Some(Call::Remove), _) => !said.is_some_and(Outcome::outlasts),
             (_, Some(Fault::ReaderSilent)) => false,
+            _ if self.logs == Logs::AtOnce && self.log(state, object).len() > 1 => {
+                !said.is_some_and(Outcome::outlasts)
+            }
             _ => !said.is_some_and(Outcome::stays),
         }
     }
