@@ -1,7 +1,7 @@
 //! All states of inserts of one key into two slots.
 
 use cenote_model::twins::client::{Call, Plan};
-use cenote_model::twins::{Fault, Logs, Twins};
+use cenote_model::twins::{Fault, Twins};
 use stateright::{Checker, HasDiscoveries, Model};
 
 fn plan(slot: usize, letters: &str, log: &[usize]) -> Plan {
@@ -23,7 +23,9 @@ fn explore_env() {
     let words = env("WORDS", "i i");
     let clients = words.split(' ').enumerate().map(|(n, w)| plan(if n == 1 { 0 } else { 1 }, w, &log)).collect();
     let fault = match env("FAULT", "").as_str() {
-        "log" => Some(Fault::LogAtOnce),
+        "log" => Some(Fault::BackupsFirst),
+        "backup" => Some(Fault::BackupAlone),
+        "believes" => Some(Fault::ReaderBelieves),
         "reader" => Some(Fault::ReaderSilent),
         "late" => Some(Fault::ToldLate),
         "shown" => Some(Fault::UndoneShown),
@@ -38,7 +40,6 @@ fn explore_env() {
         node_crashes: number("NC", "1"),
         client_crashes: number("CC", "0"),
         cuts: number("CUTS", "0"),
-        logs: if env("AT", "0") == "1" { Logs::AtOnce } else { Logs::BackupsFirst },
         fault,
     };
     let start = std::time::Instant::now();

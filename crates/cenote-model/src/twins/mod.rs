@@ -48,26 +48,19 @@ pub struct Twins {
     pub client_crashes: usize,
     /// How often a client may be cut off.
     pub cuts: usize,
-    /// Which copies of its log an insert writes as the primary shows it.
-    pub logs: Logs,
     /// A planted fault.
     pub fault: Option<Fault>,
-}
-
-/// Which copies of its log an insert writes as the primary shows it, and what readers make of that.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Logs {
-    /// The backups alone: who reads *bound* at the primary knows that all have it.
-    BackupsFirst,
-    /// All: who reads *bound* at the primary knows nothing, and writes *decided* as if it had found nothing.
-    AtOnce,
 }
 
 /// Something that is done wrongly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// An insert writes its log to the primary and the backups at once.
-    LogAtOnce,
+    /// An insert writes its log to the backups alone, before it returns; who reads *bound* at the primary believes it.
+    BackupsFirst,
+    /// An insert looks for its twin at the backup alone, where a removal comes before it comes to the primary.
+    BackupAlone,
+    /// A reader believes a log that says *bound* at its primary, though it has backups.
+    ReaderBelieves,
     /// A reader returns what a slot shows, whatever its log says.
     ReaderSilent,
     /// Who removes an object writes its log after the backups of the slot have changed.

@@ -5,7 +5,7 @@ use cenote_replica::slot::value::Slot;
 
 use super::client::{Act, Answer, Call, Client, Flight, Stage};
 use super::history::Returned;
-use super::{CALLS, Fault, Logs, SLOTS, State, Twins, object_of, shown, slot_of};
+use super::{CALLS, Fault, SLOTS, State, Twins, object_of, shown, slot_of};
 
 /// How often an insert gives up before it waits for news.
 const AGAIN: u64 = 1;
@@ -130,11 +130,10 @@ impl Twins {
                 nodes.map(|node| (node, Act::Read(other))).collect()
             }
             Stage::Binds(slot, old) => {
-                let is_at_once = self.logs == Logs::AtOnce || self.fault == Some(Fault::LogAtOnce);
-                let nodes = match (backup, is_at_once) {
+                let nodes = match (backup, self.fault) {
                     (None, _) => Vec::new(),
-                    (_, true) => self.log(state, own),
-                    (_, false) => self.first_copies(state, own),
+                    (_, Some(Fault::BackupsFirst)) => self.first_copies(state, own),
+                    _ => self.log(state, own),
                 };
                 let mut batch: Vec<_> = nodes
                     .into_iter()
@@ -328,10 +327,10 @@ impl Twins {
             (Some(Call::Remove), Some(Fault::BoundBelieved)) if said == Some(Outcome::Bound) => false,
             (Some(Call::Remove), _) => !said.is_some_and(Outcome::outlasts),
             (_, Some(Fault::ReaderSilent)) => false,
-            _ if self.logs == Logs::AtOnce && self.log(state, object).len() > 1 => {
-                !said.is_some_and(Outcome::outlasts)
-            }
-            _ => !said.is_some_and(Outcome::stays),
+            (_, Some(Fault::BackupsFirst | Fault::ReaderBelieves)) => !said.is_some_and(Outcome::stays),
+            // Its only copy.
+            _ if self.log(state, object).len() == 1 => !said.is_some_and(Outcome::stays),
+            _ => !said.is_some_and(Outcome::outlasts),
         }
     }
 
@@ -348,7 +347,10 @@ impl Twins {
     /// What an insert does that has read the other slot at the backup and at the primary: whether it gives up. `None`: it waits.
     fn judges(&self, slot: usize, there: u64, bound: u64) -> Option<bool> {
         match object_of(there) {
-            None => Some(false),
+            None if self.fault == Some(Fault::BackupAlone) => Some(false),
+            None if there == bound => Some(false),
+            // It was removed, or given up, at the backup alone. It may be at the primary still, or again since that was read.
+            None => shown(bound).map(|_| true),
             // The other slot is the smaller one.
             Some(_) if slot > 0 || shown(bound).is_some() => Some(true),
             Some(_) => None,
