@@ -24,6 +24,7 @@ fn explore_env() {
     let clients = words.split(' ').enumerate().map(|(n, w)| plan(if n == 1 { 0 } else { 1 }, w, &log)).collect();
     let fault = match env("FAULT", "").as_str() {
         "log" => Some(Fault::BackupsFirst),
+        "over" => Some(Fault::BoundOverwrites),
         "backup" => Some(Fault::BackupAlone),
         "believes" => Some(Fault::ReaderBelieves),
         "reader" => Some(Fault::ReaderSilent),

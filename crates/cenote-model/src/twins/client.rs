@@ -88,6 +88,8 @@ pub enum Act {
     Swap(usize, u64, u64),
     /// Writes a log, or with nothing the whole object.
     Write(usize, Option<Outcome>),
+    /// Writes *bound* to a log that says nothing.
+    Bind(usize),
     /// Reads a log.
     Hear(usize),
 }
@@ -130,6 +132,6 @@ pub struct Client {
 impl Act {
     /// Whether it leaves anything behind.
     pub fn changes(self) -> bool {
-        matches!(self, Act::Swap(..) | Act::Write(..))
+        matches!(self, Act::Swap(..) | Act::Write(..) | Act::Bind(_))
     }
 }

@@ -59,6 +59,8 @@ pub enum Fault {
     BackupsFirst,
     /// An insert looks for its twin at the backup alone, where a removal comes before it comes to the primary.
     BackupAlone,
+    /// An insert writes *bound* over whatever its log says.
+    BoundOverwrites,
     /// A reader believes a log that says *bound* at its primary, though it has backups.
     ReaderBelieves,
     /// A reader returns what a slot shows, whatever its log says.
@@ -195,6 +197,13 @@ impl Twins {
             }
             Act::Write(object, outcome) => {
                 node.logs[object] = outcome;
+                Answer::Written
+            }
+            Act::Bind(object) => {
+                let log = &mut node.logs[object];
+                if log.is_none() || self.fault == Some(Fault::BoundOverwrites) {
+                    *log = Some(Outcome::Bound);
+                }
                 Answer::Written
             }
             Act::Hear(object) => Answer::Said(node.logs[object]),

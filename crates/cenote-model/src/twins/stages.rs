@@ -137,7 +137,7 @@ impl Twins {
                 };
                 let mut batch: Vec<_> = nodes
                     .into_iter()
-                    .map(|node| (node, Act::Write(own, Some(Outcome::Bound))))
+                    .map(|node| (node, Act::Bind(own)))
                     .collect();
                 batch.push((primary, Act::Swap(slot, before(old), mine.0)));
                 batch
