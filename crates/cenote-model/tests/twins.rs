@@ -22,18 +22,18 @@ fn explore_env() {
     let log = list(&env("LOG", "01"));
     let words = env("WORDS", "i i");
     let clients = words.split(' ').enumerate().map(|(n, w)| plan(if n == 1 { 0 } else { 1 }, w, &log)).collect();
-    let fault = match env("FAULT", "").as_str() {
-        "log" => Some(Fault::BackupsFirst),
-        "over" => Some(Fault::BoundOverwrites),
-        "backup" => Some(Fault::BackupAlone),
-        "believes" => Some(Fault::ReaderBelieves),
-        "reader" => Some(Fault::ReaderSilent),
-        "late" => Some(Fault::ToldLate),
-        "shown" => Some(Fault::UndoneShown),
-        "smaller" => Some(Fault::SmallerAlways),
-        "bound" => Some(Fault::BoundBelieved),
-        _ => None,
+    let fault = |name: &str| match name {
+        "log" => Fault::BackupsFirst,
+        "over" => Fault::BoundOverwrites,
+        "backup" => Fault::BackupAlone,
+        "believes" => Fault::ReaderBelieves,
+        "reader" => Fault::ReaderSilent,
+        "late" => Fault::ToldLate,
+        "shown" => Fault::UndoneShown,
+        "smaller" => Fault::SmallerAlways,
+        _ => Fault::BoundBelieved,
     };
+    let faults = env("FAULT", "").split_whitespace().map(fault).collect();
     let model = Twins {
         nodes: number("NODES", "2"),
         slots: list(&env("SLOTS", "01")),
@@ -41,7 +41,7 @@ fn explore_env() {
         node_crashes: number("NC", "1"),
         client_crashes: number("CC", "0"),
         cuts: number("CUTS", "0"),
-        fault,
+        faults,
     };
     let start = std::time::Instant::now();
     let checker = model.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();

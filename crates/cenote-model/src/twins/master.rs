@@ -100,9 +100,13 @@ impl Twins {
         let mine = (0..SLOTS).find(|slot| slots[*slot] == wants.0);
         if let Some(mine) = mine.filter(|_| !is_removal) {
             let other = SLOTS - 1 - mine;
-            let is_twin = object_of(slots[other]).is_some_and(|twin| match self.fault {
-                Some(Fault::SmallerAlways) => other < mine,
-                _ => gives_way((seen(mine), said), (seen(other), self.said(state, twin))),
+            let is_twin = object_of(slots[other]).is_some_and(|twin| {
+                let gives_way = gives_way((seen(mine), said), (seen(other), self.said(state, twin)));
+                if self.has(Fault::SmallerAlways) {
+                    other < mine
+                } else {
+                    gives_way
+                }
             });
             if is_twin {
                 let vacant = self.fresh(state, mine);

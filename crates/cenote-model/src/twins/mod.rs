@@ -48,8 +48,8 @@ pub struct Twins {
     pub client_crashes: usize,
     /// How often a client may be cut off.
     pub cuts: usize,
-    /// A planted fault.
-    pub fault: Option<Fault>,
+    /// Planted faults.
+    pub faults: Vec<Fault>,
 }
 
 /// Something that is done wrongly.
@@ -148,6 +148,10 @@ fn shown(word: u64) -> Option<usize> {
 }
 
 impl Twins {
+    fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
     /// Those of some nodes that the view has.
     fn view(&self, state: &State, nodes: &[usize]) -> Vec<usize> {
         let is_left = |node: &usize| !state.lost.contains(node);
@@ -185,6 +189,7 @@ impl Twins {
 
     /// A verb takes effect at its node, which is alive.
     fn act(&self, state: &mut State, flight: &Flight) -> Answer {
+        let overwrites = self.has(Fault::BoundOverwrites);
         let node = &mut state.nodes[flight.node];
         match flight.act {
             Act::Read(slot) => Answer::Was(node.slots[slot]),
@@ -201,7 +206,7 @@ impl Twins {
             }
             Act::Bind(object) => {
                 let log = &mut node.logs[object];
-                if log.is_none() || self.fault == Some(Fault::BoundOverwrites) {
+                if log.is_none() || overwrites {
                     *log = Some(Outcome::Bound);
                 }
                 Answer::Written

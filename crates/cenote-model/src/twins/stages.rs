@@ -130,10 +130,10 @@ impl Twins {
                 nodes.map(|node| (node, Act::Read(other))).collect()
             }
             Stage::Binds(slot, old) => {
-                let nodes = match (backup, self.fault) {
-                    (None, _) => Vec::new(),
-                    (_, Some(Fault::BackupsFirst)) => self.first_copies(state, own),
-                    _ => self.log(state, own),
+                let nodes = match backup {
+                    None => Vec::new(),
+                    Some(_) if self.has(Fault::BackupsFirst) => self.first_copies(state, own),
+                    Some(_) => self.log(state, own),
                 };
                 let mut batch: Vec<_> = nodes
                     .into_iter()
@@ -168,7 +168,7 @@ impl Twins {
                     .into_iter()
                     .map(|node| (node, Act::Write(own, Some(won))))
                     .collect();
-                if self.fault == Some(Fault::ToldLate) {
+                if self.has(Fault::ToldLate) {
                     let decided = Act::Write(object, Some(Outcome::Decided));
                     batch.extend(self.log(state, object).into_iter().map(|node| (node, decided)));
                 }
@@ -322,16 +322,15 @@ impl Twins {
         if object / CALLS == client && object != own {
             return false;
         }
-        match (self.call(state, client), self.fault) {
-            (Some(Call::Remove), Some(Fault::ToldLate)) => false,
-            (Some(Call::Remove), Some(Fault::BoundBelieved)) if said == Some(Outcome::Bound) => false,
-            (Some(Call::Remove), _) => !said.is_some_and(Outcome::outlasts),
-            (_, Some(Fault::ReaderSilent)) => false,
-            (_, Some(Fault::BackupsFirst | Fault::ReaderBelieves)) => !said.is_some_and(Outcome::stays),
-            // Its only copy.
-            _ if self.log(state, object).len() == 1 => !said.is_some_and(Outcome::stays),
-            _ => !said.is_some_and(Outcome::outlasts),
+        let (stays, outlasts) = (said.is_some_and(Outcome::stays), said.is_some_and(Outcome::outlasts));
+        if self.call(state, client) == Some(Call::Remove) {
+            let is_believed = said == Some(Outcome::Bound) && self.has(Fault::BoundBelieved);
+            return !outlasts && !is_believed && !self.has(Fault::ToldLate);
         }
+        let is_believed = self.log(state, object).len() == 1
+            || self.has(Fault::BackupsFirst)
+            || self.has(Fault::ReaderBelieves);
+        !outlasts && !(stays && is_believed) && !self.has(Fault::ReaderSilent)
     }
 
     /// A client has found an object, and a closing keeps it.
@@ -347,7 +346,7 @@ impl Twins {
     /// What an insert does that has read the other slot at the backup and at the primary: whether it gives up. `None`: it waits.
     fn judges(&self, slot: usize, there: u64, bound: u64) -> Option<bool> {
         match object_of(there) {
-            None if self.fault == Some(Fault::BackupAlone) => Some(false),
+            None if self.has(Fault::BackupAlone) => Some(false),
             None if there == bound => Some(false),
             // It was removed, or given up, at the backup alone. It may be at the primary still, or again since that was read.
             None => shown(bound).map(|_| true),
@@ -394,7 +393,7 @@ impl Twins {
         state.clients[client].stage = stage;
         state.clients[client].batch.clear();
         match (stage, self.call(state, client)) {
-            (Stage::Waits { is_shown: true, .. }, _) if self.fault == Some(Fault::UndoneShown) => {
+            (Stage::Waits { is_shown: true, .. }, _) if self.has(Fault::UndoneShown) => {
                 self.end(state, client, Returned::Did(true));
             }
             (
