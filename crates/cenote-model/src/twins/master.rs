@@ -91,7 +91,11 @@ impl Twins {
         let primary = self.home(state).0;
         let slots = state.nodes[primary].slots;
         let is_removal = self.call_of(object) == Call::Remove;
-        let wants = if is_removal { removed(object) } else { slot_of(object) };
+        let wants = if is_removal {
+            removed(object)
+        } else {
+            slot_of(object)
+        };
         let said = self.said(state, object);
         let seen = |slot: usize| Seen {
             at: Address::new(0, 8 * slot as u32),

@@ -313,7 +313,11 @@ impl Model for Twins {
         for client in 0..state.clients.len() {
             self.client_steps(state, client, steps);
         }
-        steps.extend((0..self.nodes).filter(|node| self.may_crash(state, *node)).map(Step::NodeCrashes));
+        steps.extend(
+            (0..self.nodes)
+                .filter(|node| self.may_crash(state, *node))
+                .map(Step::NodeCrashes),
+        );
         steps.extend(state.late.iter().copied().map(Step::Lands));
         if self.needs_closing(state) {
             steps.push(Step::Closes);

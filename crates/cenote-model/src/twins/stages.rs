@@ -86,7 +86,9 @@ impl Twins {
         state.clients[client].stage = stage;
         let flights = acts.into_iter().map(|(node, act)| (Flight { node, act }, None));
         state.clients[client].batch = flights.collect();
-        if state.clients[client].batch.is_empty() && !matches!(stage, Stage::Lurks(..) | Stage::Awaits(..) | Stage::Rests(_)) {
+        if state.clients[client].batch.is_empty()
+            && !matches!(stage, Stage::Lurks(..) | Stage::Awaits(..) | Stage::Rests(_))
+        {
             self.complete(state, client);
         }
     }
@@ -135,10 +137,7 @@ impl Twins {
                     Some(_) if self.has(Fault::BackupsFirst) => self.first_copies(state, own),
                     Some(_) => self.log(state, own),
                 };
-                let mut batch: Vec<_> = nodes
-                    .into_iter()
-                    .map(|node| (node, Act::Bind(own)))
-                    .collect();
+                let mut batch: Vec<_> = nodes.into_iter().map(|node| (node, Act::Bind(own))).collect();
                 batch.push((primary, Act::Swap(slot, before(old), mine.0)));
                 batch
             }
@@ -209,8 +208,11 @@ impl Twins {
 
     /// If all verbs of a client's batch have come back, it goes on.
     pub(super) fn complete(&self, state: &mut State, client: usize) {
-        let answers: Option<Vec<Answer>> =
-            state.clients[client].batch.iter().map(|(_, answer)| *answer).collect();
+        let answers: Option<Vec<Answer>> = state.clients[client]
+            .batch
+            .iter()
+            .map(|(_, answer)| *answer)
+            .collect();
         let Some(answers) = answers else { return };
         let was: Vec<u64> = answers
             .iter()
@@ -322,7 +324,10 @@ impl Twins {
         if object / CALLS == client && object != own {
             return false;
         }
-        let (stays, outlasts) = (said.is_some_and(Outcome::stays), said.is_some_and(Outcome::outlasts));
+        let (stays, outlasts) = (
+            said.is_some_and(Outcome::stays),
+            said.is_some_and(Outcome::outlasts),
+        );
         if self.call(state, client) == Some(Call::Remove) {
             let is_believed = said == Some(Outcome::Bound) && self.has(Fault::BoundBelieved);
             return !outlasts && !is_believed && !self.has(Fault::ToldLate);
