@@ -135,3 +135,37 @@ impl Act {
         matches!(self, Act::Swap(..) | Act::Write(..) | Act::Bind(_))
     }
 }
+
+impl Client {
+    /// Where it is after its batch was interrupted.
+    pub fn interrupted(&self) -> Stage {
+        let has_shown = |(flight, answer): &(Flight, Option<Answer>)| match (flight.act, answer) {
+            (Act::Swap(_, before, mine), Some(Answer::Was(was))) => *was == before || *was == mine,
+            _ => false,
+        };
+        match self.stage {
+            Stage::Looks
+            | Stage::Hears(..)
+            | Stage::TellsFirst(..)
+            | Stage::TellsLast(..)
+            | Stage::Rests(_)
+            | Stage::Tidies => Stage::Waits {
+                has_round: false,
+                is_shown: false,
+            },
+            Stage::Asks { is_shown } => Stage::Waits {
+                has_round: true,
+                is_shown,
+            },
+            Stage::Binds(..) => Stage::Waits {
+                has_round: true,
+                is_shown: self.batch.iter().any(has_shown),
+            },
+            stage @ (Stage::Waits { .. } | Stage::Idle | Stage::Crashed(_)) => stage,
+            _ => Stage::Waits {
+                has_round: true,
+                is_shown: false,
+            },
+        }
+    }
+}

@@ -83,7 +83,12 @@ impl Twins {
                 model.does(state, Call::Get, |stage| matches!(stage, Stage::TellsFirst(..)))
             }));
         }
-        if has(Call::Remove) {
+        // A client knows what the log of its own object says.
+        if self
+            .clients
+            .iter()
+            .any(|plan| plan.calls.first() == Some(&Call::Remove))
+        {
             properties.push(Property::sometimes("who removes tells", |model, state| {
                 model.does(state, Call::Remove, |stage| {
                     matches!(stage, Stage::TellsFirst(..))

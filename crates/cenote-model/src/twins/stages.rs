@@ -3,7 +3,7 @@
 use cenote_replica::object::Outcome;
 use cenote_replica::slot::value::Slot;
 
-use super::client::{Act, Answer, Call, Client, Flight, Stage};
+use super::client::{Act, Answer, Call, Flight, Stage};
 use super::history::Returned;
 use super::{CALLS, Fault, SLOTS, State, Twins, object_of, shown, slot_of};
 
@@ -13,40 +13,6 @@ const AGAIN: u64 = 1;
 /// The slot in which a removal leaves nothing.
 pub fn removed(object: usize) -> Slot {
     Slot::vacant(0x1000 + object as u64)
-}
-
-impl Client {
-    /// Where it is after its batch was interrupted.
-    pub fn interrupted(&self) -> Stage {
-        let has_shown = |(flight, answer): &(Flight, Option<Answer>)| match (flight.act, answer) {
-            (Act::Swap(_, before, mine), Some(Answer::Was(was))) => *was == before || *was == mine,
-            _ => false,
-        };
-        match self.stage {
-            Stage::Looks
-            | Stage::Hears(..)
-            | Stage::TellsFirst(..)
-            | Stage::TellsLast(..)
-            | Stage::Rests(_)
-            | Stage::Tidies => Stage::Waits {
-                has_round: false,
-                is_shown: false,
-            },
-            Stage::Asks { is_shown } => Stage::Waits {
-                has_round: true,
-                is_shown,
-            },
-            Stage::Binds(..) => Stage::Waits {
-                has_round: true,
-                is_shown: self.batch.iter().any(has_shown),
-            },
-            stage @ (Stage::Waits { .. } | Stage::Idle | Stage::Crashed(_)) => stage,
-            _ => Stage::Waits {
-                has_round: true,
-                is_shown: false,
-            },
-        }
-    }
 }
 
 impl Twins {
@@ -335,7 +301,7 @@ impl Twins {
         let is_believed = self.log(state, object).len() == 1
             || self.has(Fault::BackupsFirst)
             || self.has(Fault::ReaderBelieves);
-        !outlasts && !(stays && is_believed) && !self.has(Fault::ReaderSilent)
+        !(outlasts || stays && is_believed || self.has(Fault::ReaderSilent))
     }
 
     /// A client has found an object, and a closing keeps it.
