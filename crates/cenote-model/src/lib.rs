@@ -4,3 +4,4 @@
 
 pub mod queue_transfer;
 pub mod snapshot;
+pub mod twins;

@@ -43,15 +43,16 @@ struct Going {
 
 /// What the copies of a log say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Log {
+pub struct Log {
     /// The most that any of them says: a client writes to the backups first.
-    said: Option<Outcome>,
+    pub said: Option<Outcome>,
     /// Whether all say so.
-    is_whole: bool,
+    pub is_whole: bool,
 }
 
 impl Log {
-    fn of(copies: &[Option<Outcome>]) -> Self {
+    /// Of these copies.
+    pub fn of(copies: &[Option<Outcome>]) -> Self {
         let rank = |said: &Option<Outcome>| match said {
             None => 0,
             // Of an attempt before, if another copy says something else.
@@ -350,10 +351,8 @@ impl<V: Verbs> Equalise<'_, V> {
         Ok(all_written(&batch, &completions)?)
     }
 
-    /// Whether another slot has the key of a change that had no slot before, and came first. A change of a slot that had the key is nobody's twin, though its log may
-    /// be empty still: an insert that did not see the key comes after it. Nor is one whose slot was sealed: who did that saw it at the primary.
+    /// Whether another slot has the key of a change that had no slot before, and came first.
     async fn has_twin(&self, change: &Going, mine: Seen, slots: &[Seen]) -> Step<bool> {
-        let stays = |slot: Slot, log: Log| log.stays() || slot.is_replacing() || slot.is_sealed();
         if stays(mine.slot, change.log) || change.kind == Kind::Remove {
             return Ok(false);
         }
@@ -370,7 +369,7 @@ impl<V: Verbs> Equalise<'_, V> {
             };
             let other = Record::decode(bytes).filter(|record| record.key == change.key);
             if let Some(other) = other
-                && (stays(seen.slot, log(&copies, other.identity)) || seen.at < mine.at)
+                && gives_way((mine, change.log), (*seen, log(&copies, other.identity)))
             {
                 return Ok(true);
             }
@@ -417,6 +416,17 @@ fn unless_lost<T>(step: Step<T>) -> Step<Option<T>> {
         Err(crate::client::Trouble::Failed(Error::Lost(_))) => Ok(None),
         Err(trouble) => Err(trouble),
     }
+}
+
+/// Whether no other slot may be chosen in the place of one. A change of a slot that had the key is nobody's twin, though its log may be empty still: an insert that did not
+/// see the key comes after it. Nor is one whose slot was sealed: who did that saw it at the primary.
+fn stays(slot: Slot, log: Log) -> bool {
+    log.stays() || slot.is_replacing() || slot.is_sealed()
+}
+
+/// Whether one slot gives way to another one that has the same key, by what the logs of their changes say.
+pub fn gives_way((mine, log): (Seen, Log), (other, of_other): (Seen, Log)) -> bool {
+    !stays(mine.slot, log) && (stays(other.slot, of_other) || other.at < mine.at)
 }
 
 /// How a change has gone: by the slot that it `wants`, by what its log says, and by what the slots of its key hold, now that their copies are equal.

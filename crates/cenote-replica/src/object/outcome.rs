@@ -10,7 +10,7 @@ pub const OUTCOME_KIND_AT: u32 = 16;
 pub const OUTCOME_BYTES: usize = 24;
 
 /// How a change has gone.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Outcome {
     /// It has won the slot of an object: the primary is still to be swapped, or, without backups, has been.
     Won {
