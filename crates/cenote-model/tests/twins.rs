@@ -204,8 +204,8 @@ fn a_twin_that_is_being_removed_is_at_the_primary_still() {
 fn a_log_that_says_bound_after_decided_is_taken_for_undone() {
     let faults = [Fault::BoundOverwrites];
     violate(BOUND, &faults, trouble(0, 0, 1, calm(SINGLE, &["i", "r"])));
-    let shipped = [Fault::BoundOverwrites, Fault::BackupsFirst];
-    violate(BOUND, &shipped, trouble(1, 0, 1, calm(APART, &["i", "r"])));
+    let both = [Fault::BoundOverwrites, Fault::BackupsFirst];
+    violate(BOUND, &both, trouble(1, 0, 1, calm(APART, &["i", "r"])));
 }
 
 #[test]

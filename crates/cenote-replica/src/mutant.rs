@@ -58,6 +58,7 @@ mutants! {
     UndoneShown = "undone-shown", "a change whose slot was shown, and then closed, does not ask whether it was undone";
     LogAtOnce = "log-at-once", "who reads an object whose log says that it won a vacant slot takes it for granted that all copies of the log say so";
     BoundOverwrites = "bound-overwrites", "an insert writes to its log that it has won, over what another may have decided";
+    RemovalPassed = "removal-passed", "an insert does not see another slot of its key that a removal has emptied at the backup alone";
     ReplacingUnsaid = "replacing-unsaid", "the slot of an object does not say that it came in the place of another one of its key";
     LoserReplaced = "loser-replaced", "a conditional replacement that lost its round counts as done";
     ConditionOverlooked = "condition-overlooked", "a blind write that lost against a conditional one counts as overwritten by it";

@@ -10,8 +10,7 @@
 //! | a client is cut off | it loses what a batch comes back with, and asks for a closing; [`Twins::cuts`] times |
 //! | a closing | all of it: verbs on their way are refused, copies are made equal, changes decided, and clients that waited go on |
 //!
-//! Three rules differ from the shipped ones, which are planted faults here, as the model has found what they lead to: [`Fault::BackupsFirst`], [`Fault::BackupAlone`] and
-//! [`Fault::BoundOverwrites`].
+//! Three planted faults are what was shipped before the model found what that leads to: [`Fault::BackupsFirst`], [`Fault::BackupAlone`] and [`Fault::BoundOverwrites`].
 //!
 //! A fruitless look of who waits is no step. So a state without a next one, in which a client has not finished, is a deadlock.
 

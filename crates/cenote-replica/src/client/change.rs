@@ -402,14 +402,7 @@ impl<N: Verbs + Control> Client<N> {
         let found = self
             .find(view, &candidates, &pending.hash, pending.key, ahead)
             .await?
-            .map(|found| match late_of.contains(&found.identity) {
-                // Its log may have been read before this copy came.
-                true => Found {
-                    said: Some(Outcome::Decided),
-                    ..found
-                },
-                false => found,
-            });
+            .map(|found| found.written(&late_of));
         self.wrote_late(&late_of);
         if let Some(found) = &found {
             let slot = found.seen.slot;

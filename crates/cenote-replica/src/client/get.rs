@@ -47,6 +47,17 @@ impl Ahead {
 }
 
 impl Found {
+    /// The same, if the last copy of its log was written along with its being read, which may have come before.
+    pub fn written(self, late: &[Identity]) -> Self {
+        match late.contains(&self.identity) {
+            true => Self {
+                said: Some(Outcome::Decided),
+                ..self
+            },
+            false => self,
+        }
+    }
+
     fn of(seen: Seen, at: Address, record: &Record<'_>, bytes: &[u8]) -> Self {
         Self {
             seen,
@@ -91,12 +102,14 @@ impl<N: Verbs + Control> Client<N> {
         along.extend(ahead.iter().map(|(_, request)| request.clone()));
         let (candidates, completions) = self.look(view, &hash, &along).await?;
         all_written(&along[..written], &completions)?;
-        self.wrote_late(&late_of);
         let ahead = Ahead::of(ahead, completions);
         let Some(found) = self.find(view, &candidates, &hash, key, ahead).await? else {
+            self.wrote_late(&late_of);
             self.cache.borrow_mut().forget(&hash);
             return Ok(None);
         };
+        let found = found.written(&late_of);
+        self.wrote_late(&late_of);
         self.cache.borrow_mut().saw(&hash, found.seen.slot, now);
         self.tell(view, &found, era).await?;
         self.whole(view, found).await.map(Some)
@@ -288,7 +301,9 @@ impl<N: Verbs + Control> Client<N> {
         match found.said {
             Some(Outcome::Decided) => Ok(()),
             // Without backups of the slot it was shown before, and may have come to this copy of the log alone.
-            Some(Outcome::Won { .. }) if !is_alone(view, found.seen.at)? || is_alone(view, found.at)? => Ok(()),
+            Some(Outcome::Won { .. }) if !is_alone(view, found.seen.at)? || is_alone(view, found.at)? => {
+                Ok(())
+            }
             Some(Outcome::Bound) if mutant::is(Mutant::BoundBelieved) => Ok(()),
             _ => self.decide(view, found, era).await,
         }

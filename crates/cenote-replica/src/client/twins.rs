@@ -66,7 +66,9 @@ impl<N: Verbs + Control> Client<N> {
                     .map(|seen| seen.slot.content());
                 matches!(slot, Some(Content::Object { .. }))
             };
-            if twins.is_empty() && !is_passing(&there, &bound, mine, pending.hash.fingerprint) {
+            let passes = !mutant::is(Mutant::RemovalPassed)
+                && is_passing(&there, &bound, mine, pending.hash.fingerprint);
+            if twins.is_empty() && !passes {
                 return Ok(false);
             }
             let comes_first = |at: &Address| *at < mine && !mutant::is(Mutant::TwinsBothStay);

@@ -339,6 +339,8 @@ pub enum Silence {
     Told,
     /// Its log is not written. The removal has come to the backup, and has not written its log when the primary dies.
     Untold,
+    /// Its log comes when the key has been removed.
+    Late,
 }
 
 /// A client inserts a key, which shows, and does not hear so; another one removes the key.
@@ -401,6 +403,12 @@ pub fn insert_unheard(silence: Silence) -> Once {
             }
             match silence {
                 Silence::Told => until(&port, || removed.borrow().is_some()).await,
+                Silence::Late => {
+                    until(&port, || removed.borrow().is_some()).await;
+                    world.borrow_mut().holds = None;
+                    world.borrow_mut().release(1);
+                    port.settle().await;
+                }
                 Silence::Untold => {
                     until(&port, || world.borrow().held(2) > 0).await;
                     hold(&world, |client, request| client == 2 && logs(request));
@@ -440,7 +448,7 @@ pub fn insert_unheard(silence: Silence) -> Once {
 
 #[test]
 fn what_was_removed_was_inserted_once() {
-    for silence in [Silence::Told, Silence::Untold] {
+    for silence in [Silence::Told, Silence::Untold, Silence::Late] {
         let once = Once {
             inserted: Some(true),
             removed: Some(true),
@@ -854,4 +862,67 @@ fn an_object_that_two_cells_name_is_decided_once() {
         found: None,
     };
     assert_eq!(insert_named_twice(), once);
+}
+
+/// A client frees an object of a client that has gone; before it hears that it has, another operation of it takes over the block, finds the object free, and uses it. Returns what the key of that is bound to
+/// when the client has put another one.
+pub fn put_over_what_is_freed() -> Option<Vec<u8>> {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [one, gone, _] = three(&world, &plan);
+    let prepare = {
+        let one = Rc::clone(&one);
+        async move {
+            gone.put(b"key", &[1; 100]).await.unwrap();
+            one.put(b"key", &[2; 500]).await.unwrap();
+        }
+    };
+    drive(&world, vec![Box::pin(prepare)]);
+    {
+        let mut world = world.borrow_mut();
+        world.gone.insert(2);
+        (world.eras.now, world.eras.least) = (10, 10);
+        world.heard.insert(1, 10);
+    }
+    hold(&world, |client, request| {
+        let is_first = u64::from(request.at.offset()).is_multiple_of(u64::from(GRANULE));
+        let frees = matches!(request.verb, Verb::CompareSwap { .. }) && !swaps(request) && is_first;
+        client == 1 && frees && request.node == BACKUP
+    });
+    let is_freed = Rc::new(RefCell::new(false));
+    let frees = {
+        let (one, is_freed) = (Rc::clone(&one), Rc::clone(&is_freed));
+        async move {
+            one.upkeep().await.unwrap();
+            *is_freed.borrow_mut() = true;
+        }
+    };
+    let found = Rc::new(RefCell::new(None));
+    let puts = {
+        let (world, found) = (Rc::clone(&world), Rc::clone(&found));
+        async move {
+            until(one.net(), || world.borrow().held(1) > 0).await;
+            one.net().settle().await;
+            one.put(b"first", &[3; 100]).await.unwrap();
+            world.borrow_mut().holds = None;
+            world.borrow_mut().release(1);
+            until(one.net(), || *is_freed.borrow()).await;
+            one.put(b"second", &[4; 100]).await.unwrap();
+            *found.borrow_mut() = one.get(b"first").await.unwrap();
+        }
+    };
+    let port = Port {
+        world: Rc::clone(&world),
+        client: 0,
+    };
+    let mut master = Master::new(&world, &plan, 3);
+    let closes = async move { go_on(&port, &mut master).await };
+    drive(&world, vec![Box::pin(frees), Box::pin(puts), Box::pin(closes)]);
+    assert!(world.borrow().adopted > 0, "it has taken over the block");
+    found.take()
+}
+
+#[test]
+fn what_is_freed_while_its_block_is_taken_over_is_given_once() {
+    assert_eq!(put_over_what_is_freed(), Some(vec![3; 100]));
 }

@@ -2,7 +2,9 @@
 
 use cenote_replica::mutant::{Mutant, choose};
 
-use super::held::{Before, Silence, insert_unheard, late_insert};
+use super::held::{
+    Before, Silence, insert_beside_removal, insert_unheard, late_insert, put_over_what_is_freed,
+};
 use super::reuse::read_over_reuse;
 use super::run::{Plan, run};
 
@@ -71,7 +73,7 @@ fn plan(mutant: Mutant) -> Plan {
         Mutant::DoubtForgotten => long,
         Mutant::TakenBackUnfreed | Mutant::AdoptedForgotten => adopting,
         Mutant::NotSwept => adopting,
-        Mutant::BusySwept | Mutant::FreedTwice | Mutant::AdoptedFreed => Plan {
+        Mutant::BusySwept | Mutant::FreedTwice => Plan {
             upkeep_beside: true,
             ..adopting
         },
@@ -97,6 +99,8 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::BoundBelieved
         | Mutant::LogAtOnce
         | Mutant::BoundOverwrites
+        | Mutant::AdoptedFreed
+        | Mutant::RemovalPassed
         | Mutant::UndoneShown => {
             unreachable!("found by a schedule of its own")
         }
@@ -112,6 +116,8 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::BoundBelieved,
         Mutant::LogAtOnce,
         Mutant::BoundOverwrites,
+        Mutant::AdoptedFreed,
+        Mutant::RemovalPassed,
         Mutant::UndoneShown,
     ];
     planned.contains(&mutant)
@@ -122,7 +128,6 @@ fn first(mutant: Mutant) -> u64 {
     match mutant {
         Mutant::TakenBackUnfreed => 6_000,
         Mutant::DoubtForgotten => 1_900,
-        Mutant::AdoptedFreed => 3_900,
         _ => 1,
     }
 }
@@ -170,6 +175,7 @@ fn an_insert_that_is_forgotten_is_found() {
     for (mutant, silence) in [
         (Mutant::BoundBelieved, Silence::Told),
         (Mutant::ToldLate, Silence::Untold),
+        (Mutant::BoundOverwrites, Silence::Late),
     ] {
         choose(Some(mutant));
         let once = insert_unheard(silence);
@@ -193,4 +199,23 @@ fn two_inserts_that_are_done_are_found() {
     let late = late_insert(Before::Insert);
     choose(None);
     assert!(late.first && late.inserted, "{late:?}");
+}
+
+#[test]
+fn memory_that_is_given_twice_is_found() {
+    choose(Some(Mutant::AdoptedFreed));
+    let found = put_over_what_is_freed();
+    choose(None);
+    assert_eq!(found, None, "another key has its memory");
+}
+
+#[test]
+fn an_insert_that_passes_a_removal_is_found() {
+    choose(Some(Mutant::RemovalPassed));
+    let passed = insert_beside_removal(false);
+    choose(None);
+    assert!(
+        passed.inserted == Some(true) && passed.then == Some(b"first".to_vec()),
+        "{passed:?}"
+    );
 }
