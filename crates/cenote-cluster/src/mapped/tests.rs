@@ -1,3 +1,5 @@
+//! Keys, leases and turns of memory that is mapped.
+
 use std::fs::File;
 use std::rc::Rc;
 use std::sync::mpsc;

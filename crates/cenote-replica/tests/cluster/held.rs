@@ -11,8 +11,10 @@ use cenote_replica::slot::value::{Content, Slot};
 use cenote_replica::verbs::{Address, GRANULE, Request, Verb, Verbs};
 use cenote_replica::view::NodeId;
 
+use super::master::Master;
 use super::network::{Holds, Port, Shared};
-use super::run::{Fault, Master, OBJECTS, Plan, ROOT, copies_are_equal, drive, empty, join, layout};
+use super::plan::{Fault, OBJECTS, Plan, ROOT, layout};
+use super::run::{copies_are_equal, drive, empty, join};
 
 const PRIMARY: NodeId = NodeId(1);
 const BACKUP: NodeId = NodeId(2);
@@ -711,7 +713,8 @@ pub fn put_in_a_block_that_is_not_cut() -> Option<Vec<u8>> {
             master.end(1);
             master.close().await.unwrap();
             heir.put(b"third", b"value").await.unwrap();
-            *found.borrow_mut() = match *is_put.borrow() {
+            let is_done = *is_put.borrow();
+            *found.borrow_mut() = match is_done {
                 true => heir.get(b"second").await.unwrap(),
                 false => Some(b"value".to_vec()),
             };

@@ -11,7 +11,8 @@ use cenote_replica::slot::value::{Content, Slot};
 use cenote_replica::verbs::Address;
 
 use super::network::{Port, Shared, World};
-use super::run::{BLOCK, Plan, drive, join};
+use super::plan::{BLOCK, Plan};
+use super::run::{drive, join};
 
 /// Eras after which everything that was retired is free, and has been taken back.
 const ERAS: u32 = 5;

@@ -3,15 +3,19 @@
 
 mod held;
 mod leaks;
+mod master;
 #[cfg(feature = "mutants")]
 mod mutants;
+
 mod network;
 mod ordered;
+mod plan;
 mod reuse;
 mod round_trips;
 mod run;
 
-use run::{Fault, Plan, run};
+use plan::{Fault, Plan};
+use run::run;
 
 /// Returns how many blocks of dead clients were taken over.
 fn seeds(plan: &Plan) -> u32 {

@@ -5,8 +5,9 @@ use cenote_replica::mutant::{Mutant, choose};
 use super::held::{
     Before, Silence, insert_beside_removal, insert_unheard, late_insert, put_over_what_is_freed,
 };
+use super::plan::Plan;
 use super::reuse::read_over_reuse;
-use super::run::{Plan, run};
+use super::run::run;
 
 /// Seeds that a planted fault may pass.
 const SEEDS: u64 = 10_000;

@@ -10,7 +10,8 @@ use cenote_replica::slot::value::Content;
 use rand::Rng;
 
 use super::network::{Port, Shared};
-use super::run::{Journal, Plan, copies_are_equal, drive, empty, join, layout, run};
+use super::plan::{Plan, layout};
+use super::run::{Journal, copies_are_equal, drive, empty, join, run};
 use super::some_seeds;
 
 /// Clients with more keys than a page has room for.

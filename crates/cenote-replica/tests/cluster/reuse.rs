@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use cenote_replica::verbs::Address;
 
-use super::run::{OBJECTS, Plan, drive, empty, join};
+use super::plan::{OBJECTS, Plan};
+use super::run::{drive, empty, join};
 
 /// The reader reads the object at once, the slots late. Between the two the writer frees the object, whose key it has changed eras ago, and binds the key to a new one at
 /// the same place. Returns what the reader finds.

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use cenote_replica::client::{Client, Error, OrderedMap, Replaced};
 
 use super::network::{Port, Shared};
-use super::run::{BLOCK, Plan, drive, empty, join};
+use super::plan::{BLOCK, Plan};
+use super::run::{drive, empty, join};
 
 /// How many round trips an operation takes, besides the two that each block of memory costs which it happens to need.
 async fn cost<T>(world: &Shared, operation: impl Future<Output = T>) -> u64 {

@@ -1,6 +1,6 @@
 //! One run: clients with random operations, and what befalls them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,140 +11,20 @@ use std::task::{Context, Poll, Wake, Waker};
 use cenote_check::history::{Event, History};
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::{Map, Op, Ret};
-use cenote_replica::client::{Client, Layout, Replaced, Session, Versioned};
-use cenote_replica::index::candidates::{Segment, image};
-use cenote_replica::index::layout::{Label, SIBLING_AT, SUCCESSOR_AT, Segments, successor};
-use cenote_replica::master::equalise::{Equalise, Report};
+use cenote_replica::client::{Client, Layout, Replaced, Versioned};
+use cenote_replica::index::layout::{SIBLING_AT, SUCCESSOR_AT, successor};
 use cenote_replica::object::Identity;
 use cenote_replica::slot::value::Slot;
-use cenote_replica::verbs::{Address, Verbs};
-use cenote_replica::view::Eras;
-use cenote_replica::view::{Access, Key, NodeId, Region, View};
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use cenote_replica::verbs::Address;
+use cenote_replica::view::{Eras, NodeId};
+use rand::Rng;
 
 use super::leaks;
+use super::master::Master;
 use super::network::{Port, Shared, Time, World};
 use super::ordered;
+use super::plan::{BLOCK, Fault, OBJECTS, Plan, REGION, format, layout, session, view};
 
-/// What happens in a run.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    pub nodes: u32,
-    pub replicas: usize,
-    pub regions: u16,
-    pub clients: u32,
-    pub keys: u64,
-    pub operations: u32,
-    pub groups: u32,
-    /// Values have at most so many bytes and eight.
-    pub longest: u64,
-    pub client_crashes: u32,
-    pub node_crashes: u32,
-    pub cuts: u32,
-    /// Clients do their upkeep beside operations, too.
-    pub upkeep_beside: bool,
-    /// Whether clients also replace values on the condition that they have read.
-    pub conditional: bool,
-    /// Whether they use an ordered map.
-    pub ordered: bool,
-    /// How often the master dies in a closing, at any of its verbs. Another one begins with later keys and eras.
-    pub master_crashes: u32,
-    /// Nodes get the keys of a closing one after the other; and clients hear no key of a region that is closed.
-    pub keys_apart: bool,
-    /// The master notices that a node has crashed some time later.
-    pub notices_late: bool,
-    /// Regions that have lost a copy get another one.
-    pub copies_again: bool,
-    /// More delays of the network are long.
-    pub unsteady: bool,
-    /// How many operations each client has at once.
-    pub side_by_side: u32,
-    pub fault: Option<Fault>,
-}
-
-/// What is left out, to prove that it is missed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// Regions that are closed keep their keys.
-    KeysKept,
-    /// Regions that are closed are opened with their copies as they are.
-    CopiesKept,
-    /// Only the regions are closed that somebody has complained about, or that a crash concerns, though a change's slot and its log may lie in two.
-    OneRegion,
-    /// Memory that was retired is used again at once.
-    NoEras,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            nodes: 3,
-            replicas: 2,
-            regions: 3,
-            clients: 4,
-            keys: 3,
-            operations: 12,
-            groups: 2,
-            longest: 200,
-            client_crashes: 0,
-            node_crashes: 0,
-            cuts: 0,
-            upkeep_beside: false,
-            conditional: false,
-            ordered: false,
-            master_crashes: 0,
-            keys_apart: false,
-            notices_late: false,
-            copies_again: false,
-            unsteady: false,
-            side_by_side: 1,
-            fault: None,
-        }
-    }
-}
-
-impl Plan {
-    /// A plan that a seed chooses.
-    pub fn by_chance(seed: u64) -> Self {
-        let mut random = SmallRng::seed_from_u64(!seed);
-        let mut one_of = |values: &[u64]| values[random.random_range(0..values.len())];
-        let replicas = one_of(&[1, 2, 2, 2, 3, 3, 4]) as u32;
-        let longest = one_of(&[100, 100, 100, 100, 7_000]);
-        // Long values need the room.
-        let regions = if longest > 100 {
-            5
-        } else {
-            one_of(&[1, 2, 3, 3, 5]) as u16
-        };
-        Plan {
-            nodes: replicas + one_of(&[0, 1, 2]) as u32,
-            replicas: replicas as usize,
-            clients: one_of(&[2, 3, 4, 6, 8]) as u32,
-            keys: one_of(&[1, 2, 3, 3, 6, 20, 60]),
-            operations: one_of(&[6, 12, 12, 25, 40]) as u32,
-            longest,
-            regions,
-            client_crashes: one_of(&[0, 1, 2]) as u32,
-            node_crashes: one_of(&[0, 1, 2]).min(u64::from(replicas) - 1) as u32,
-            cuts: one_of(&[0, 1, 2]) as u32,
-            upkeep_beside: one_of(&[0, 1]) == 0,
-            conditional: one_of(&[0, 1]) == 0,
-            master_crashes: one_of(&[0, 1, 2, 3]) as u32,
-            keys_apart: true,
-            notices_late: one_of(&[0, 1]) == 0,
-            copies_again: one_of(&[0, 1]) == 0,
-            unsteady: one_of(&[0, 1]) == 0,
-            side_by_side: one_of(&[1, 1, 2, 3]) as u32,
-            ..Plan::default()
-        }
-    }
-}
-
-pub const BLOCK: u32 = 1 << 11;
-const REGION: u32 = 1 << 20;
-const CELLS: u32 = 4;
-const MASTER: u32 = 0;
 /// How long the master needs to notice that somebody has crashed.
 const NOTICE: Time = 100_000;
 /// A run that takes longer hangs.
@@ -246,66 +126,6 @@ impl Journal {
     /// Something that must not be.
     pub fn problem(&mut self, what: String) {
         self.problems.push(what);
-    }
-}
-
-pub fn layout(plan: &Plan) -> Layout {
-    Layout {
-        segments: Segments::new(plan.groups).unwrap(),
-        directory: Address::new(0, BLOCK),
-        depth: 2,
-        block: BLOCK,
-    }
-}
-
-fn view(plan: &Plan) -> View {
-    let node = |n: u32| NodeId(1 + n % plan.nodes);
-    let region = |number: u16| Region {
-        nodes: (0..plan.replicas as u32)
-            .map(|copy| node(u32::from(number) + copy))
-            .collect(),
-        key: Key(1),
-        access: Access::Open,
-    };
-    View {
-        number: 1,
-        regions: (0..plan.regions).map(region).collect(),
-    }
-}
-
-/// Where the first segment is, before the cells of clients.
-pub const ROOT: u32 = 2 * BLOCK;
-/// Where blocks begin in each region.
-pub const OBJECTS: u32 = 4 * BLOCK;
-
-fn session(client: u32) -> Session {
-    Session {
-        number: client,
-        cells: Address::new(0, 3 * BLOCK + client * 64),
-        count: CELLS,
-    }
-}
-
-/// Writes an empty map.
-fn format(world: &Shared, plan: &Plan) {
-    let mut world = world.borrow_mut();
-    let label = Label { depth: 0, prefix: 0 };
-    let layout = layout(plan);
-    let segment = image(layout.segments, label, &[]).unwrap();
-    let entry = 1_u64 << 63
-        | Segment {
-            at: Address::new(0, ROOT),
-            label,
-        }
-        .at
-        .bits();
-    for node in world.view.regions[0].nodes.clone() {
-        let memory = world.memory_mut(node, 0).unwrap();
-        memory[ROOT as usize..ROOT as usize + segment.len()].copy_from_slice(&segment);
-        for n in 0..1 << layout.depth {
-            let at = layout.directory.offset() as usize + 8 * n;
-            memory[at..at + 8].copy_from_slice(&entry.to_le_bytes());
-        }
     }
 }
 
@@ -433,223 +253,6 @@ async fn beside<T>(first: impl Future<Output = T>, second: impl Future) -> T {
         }
     })
     .await
-}
-
-/// The master: closes what somebody has complained about, or a crash concerns, and opens it again.
-pub struct Master {
-    world: Shared,
-    layout: Layout,
-    sessions: Vec<Session>,
-    /// What is to be closed.
-    closing: BTreeSet<u16>,
-    /// Clients whose sessions have ended, and what they had begun is being decided.
-    ended: BTreeSet<u32>,
-    key: u64,
-    keys_apart: bool,
-    /// How many copies regions get again; 0 if they get none.
-    copies: usize,
-    fault: Option<Fault>,
-}
-
-impl Master {
-    /// The master of a map with so many clients.
-    pub fn new(world: &Shared, plan: &Plan, clients: u32) -> Self {
-        Self {
-            world: Rc::clone(world),
-            layout: layout(plan),
-            sessions: (1..=clients).map(session).collect(),
-            closing: BTreeSet::new(),
-            ended: BTreeSet::new(),
-            key: 1,
-            keys_apart: plan.keys_apart || plan.master_crashes > 0,
-            copies: if plan.copies_again { plan.replicas } else { 0 },
-            fault: plan.fault,
-        }
-    }
-
-    /// One that begins where another one has died: it closes all regions, with later keys.
-    fn after(world: &Shared, plan: &Plan) -> Self {
-        let mut master = Self::new(world, plan, plan.clients);
-        let mut world = world.borrow_mut();
-        master.key = world.last_key;
-        master.closing.extend(0..plan.regions);
-        master.ended = world.ended.difference(&world.gone).copied().collect();
-        world.eras.now += 1_000;
-        drop(world);
-        master
-    }
-
-    /// Whether something is to be closed.
-    pub fn is_asked(&self) -> bool {
-        !self.closing.is_empty()
-    }
-
-    /// What clients have complained about is to be closed.
-    pub fn add_complaints(&mut self) {
-        let complaints = std::mem::take(&mut self.world.borrow_mut().complaints);
-        self.closing.extend(complaints);
-    }
-
-    /// Closes regions, makes their copies equal, and opens them.
-    pub async fn close(&mut self) -> Result<(), String> {
-        let nonces = Cell::new(0_u64);
-        let mut promoted = BTreeSet::new();
-        let mut to_tell = None;
-        loop {
-            self.key += u64::from(self.fault != Some(Fault::KeysKept));
-            let view = {
-                let mut world = self.world.borrow_mut();
-                if self.fault != Some(Fault::OneRegion) {
-                    self.closing.extend(0..world.view.regions.len() as u16);
-                }
-                let mut view = (*world.view).clone();
-                view.number += 1;
-                for number in &self.closing {
-                    let region = &mut view.regions[usize::from(*number)];
-                    let primary = region.primary();
-                    region.nodes.retain(|node| world.is_up(*node));
-                    if region.primary() != primary {
-                        promoted.insert(*number);
-                    }
-                    region.key = Key(self.key);
-                    region.access = Access::Closed;
-                    if !self.keys_apart {
-                        world.set_key(*number, Key(self.key));
-                    }
-                }
-                world.last_key = self.key;
-                // What a backup holds that has become the first, no other copy may have yet: nobody is to read it.
-                let mut told = view.clone();
-                for number in &promoted {
-                    told.regions[usize::from(*number)].key = Key(0);
-                }
-                if self.keys_apart {
-                    told.regions.iter_mut().for_each(|region| region.key = Key(0));
-                    to_tell = Some(told);
-                } else {
-                    world.set_view(told);
-                }
-                view
-            };
-            let port = Port {
-                world: Rc::clone(&self.world),
-                client: MASTER,
-            };
-            if let Some(told) = to_tell.take() {
-                let nodes = self.world.borrow().living();
-                for node in nodes {
-                    port.pause(0).await;
-                    self.world.borrow_mut().set_key_at(node, Key(self.key));
-                }
-                let mut world = self.world.borrow_mut();
-                // Those about an earlier view are over.
-                world.complaints.clear();
-                world.set_view(told);
-            }
-            let key = self.key;
-            let nonce = || {
-                nonces.set(nonces.get() + 1);
-                ((1 << 24) - 1) << 34 | key << 16 | nonces.get()
-            };
-            let equalise = Equalise {
-                layout: self.layout,
-                view: &view,
-                sessions: &self.sessions,
-                verbs: &port,
-                nonce: &nonce,
-            };
-            let equalised = match self.fault {
-                Some(Fault::CopiesKept) => Ok(Report::default()),
-                _ => equalise.run().await,
-            };
-            match equalised {
-                Ok(_) => {
-                    let mut view = view;
-                    let missing = self.open(&mut view);
-                    for (number, node) in missing {
-                        port.pause(3).await;
-                        self.give_copy(&mut view, number, node);
-                    }
-                    return Ok(());
-                }
-                Err(cenote_replica::client::Error::Lost(_)) => self.add_lost(),
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-    }
-
-    /// Opens what was closed, but for regions that are to have another copy: these, and where.
-    fn open(&mut self, view: &mut View) -> Vec<(u16, NodeId)> {
-        let mut world = self.world.borrow_mut();
-        view.number += 1;
-        let missing = self.missing(&world, view);
-        for number in &self.closing {
-            view.regions[usize::from(*number)].access = Access::Open;
-        }
-        let mut told = view.clone();
-        for (number, _) in &missing {
-            view.regions[usize::from(*number)].access = Access::Closed;
-            told.regions[usize::from(*number)].access = Access::Closed;
-            told.regions[usize::from(*number)].key = Key(0);
-        }
-        world.set_view(told);
-        world.gone.append(&mut self.ended);
-        self.closing.clear();
-        missing
-    }
-
-    /// Regions that are short of a copy, and a node that may have one.
-    fn missing(&self, world: &World, view: &View) -> Vec<(u16, NodeId)> {
-        let place = |(number, region): (u16, &Region)| {
-            let is_short = !region.nodes.is_empty() && region.nodes.len() < self.copies;
-            let others = world
-                .living()
-                .into_iter()
-                .filter(|node| !region.nodes.contains(node));
-            Some((number, others.min().filter(|_| is_short)?))
-        };
-        (0..).zip(&view.regions).filter_map(place).collect()
-    }
-
-    /// Gives a region another copy, if nodes last, and opens it.
-    fn give_copy(&self, view: &mut View, number: u16, node: NodeId) {
-        let mut world = self.world.borrow_mut();
-        let region = &mut view.regions[usize::from(number)];
-        let source = region.nodes.iter().copied().find(|node| world.is_up(*node));
-        if let Some(source) = source
-            && world.is_up(node)
-        {
-            world.copy(number, source, node);
-            region.nodes.push(node);
-        }
-        region.access = Access::Open;
-        view.number += 1;
-        let mut told = view.clone();
-        for region in told
-            .regions
-            .iter_mut()
-            .filter(|region| region.access == Access::Closed)
-        {
-            region.key = Key(0);
-        }
-        world.set_view(told);
-    }
-
-    /// The session of a client has ended.
-    pub fn end(&mut self, client: u32) {
-        self.ended.insert(client);
-        self.closing.insert(0);
-    }
-
-    /// Regions that a node which is down held.
-    pub fn add_lost(&mut self) {
-        let world = self.world.borrow();
-        for (number, region) in (0..).zip(&world.view.regions) {
-            if region.nodes.iter().any(|node| !world.is_up(*node)) {
-                self.closing.insert(number);
-            }
-        }
-    }
 }
 
 /// A closing that goes on, and gives the master back.
@@ -812,10 +415,9 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
             idle.add_complaints();
             for client in std::mem::take(&mut dead) {
                 world.borrow_mut().end_session(client);
-                idle.ended.insert(client);
-                idle.closing.extend(0..plan.regions);
+                idle.end(client);
             }
-            if idle.closing.is_empty() {
+            if !idle.is_asked() {
                 idle_master = Some(idle);
             } else {
                 master_flag.set();
