@@ -24,7 +24,11 @@ const LONG: [&str; 9] = [
     "maps",
 ];
 
-/// A test program.
+/// Those whose tests run in so many parts, each a process of its own. Threads that the simulator kills run no destructors, so what they have on the heap stays until the process ends: all tests of `runs` in one
+/// process would need some 20 GB.
+const IN_PARTS: [(&str, usize); 1] = [("runs", 8)];
+
+/// A test program, or a part of its tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Program {
     /// Its package and its name.
@@ -32,6 +36,8 @@ struct Program {
     file: PathBuf,
     /// Its package's folder, where it runs.
     folder: PathBuf,
+    /// The tests of this part; empty if it has all.
+    tests: Vec<String>,
 }
 
 /// Runs all programs that `cargo test` with these arguments builds. The error names those that failed; what they printed has been printed.
@@ -48,6 +54,11 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         return Err(format!("cargo failed ({})", output.status));
     }
     let programs = in_order(programs(&String::from_utf8_lossy(&output.stdout)));
+    let programs: Vec<Program> = programs
+        .into_iter()
+        .map(in_parts)
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
     if programs.is_empty() {
         return Err("cargo names no test program".into());
     }
@@ -107,6 +118,9 @@ fn captured(program: &Program, printed: &mut String) -> Result<(), String> {
         .open(&path)
         .map_err(text)?;
     let mut command = Command::new(&program.file);
+    if !program.tests.is_empty() {
+        command.arg("--exact").args(&program.tests);
+    }
     command
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
@@ -144,7 +158,42 @@ fn program(message: &serde_json::Value) -> Option<Program> {
         name: format!("{package} {target}"),
         file: message["executable"].as_str()?.into(),
         folder: folder.into(),
+        tests: Vec::new(),
     })
+}
+
+/// A program, in parts if it is one of those.
+fn in_parts(program: Program) -> Result<Vec<Program>, String> {
+    let is_it = |(target, _): &&(&str, usize)| program.name.rsplit(' ').next() == Some(target);
+    let Some((_, count)) = IN_PARTS.iter().find(is_it) else {
+        return Ok(vec![program]);
+    };
+    let listed = Command::new(&program.file)
+        .arg("--list")
+        .current_dir(&program.folder)
+        .output()
+        .map_err(|error| format!("{} does not list its tests: {error}", program.name))?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    Ok(parts(&program, &listed, *count))
+}
+
+/// Tests that are neighbours are alike, so they go to different parts.
+fn parts(program: &Program, listed: &str, count: usize) -> Vec<Program> {
+    let tests: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .collect();
+    let part = |first: usize| Program {
+        name: format!("{}, part {}", program.name, first + 1),
+        tests: tests
+            .iter()
+            .skip(first)
+            .step_by(count)
+            .map(|name| (*name).to_owned())
+            .collect(),
+        ..program.clone()
+    };
+    (0..count.min(tests.len())).map(part).collect()
 }
 
 /// Those that take long first.
@@ -189,6 +238,22 @@ mod tests {
     }
 
     #[test]
+    fn each_test_is_in_one_part() {
+        let program = programs(MESSAGES).remove(0);
+        let parts = parts(
+            &program,
+            "a: test\nb: test\nc: test\nd: bench\n\n3 tests, 1 benchmark\n",
+            2,
+        );
+        let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["a units, part 1", "a units, part 2"]);
+        assert_eq!(
+            (&parts[0].tests[..], &parts[1].tests[..]),
+            (&["a".to_owned(), "c".to_owned()][..], &["b".to_owned()][..])
+        );
+    }
+
+    #[test]
     fn counts_are_those_of_the_harness() {
         let printed = "test a ... ok\ntest result: ok. 3 passed; 0 failed; 1 ignored\n";
         assert_eq!(counts(printed), ", 3 passed");
@@ -207,6 +272,7 @@ mod tests {
             name: "a fails".into(),
             file,
             folder: folder.clone(),
+            tests: Vec::new(),
         };
         let (outcome, printed) = run_one(&program);
         std::fs::remove_dir_all(&folder).unwrap();
