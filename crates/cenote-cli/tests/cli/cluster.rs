@@ -289,6 +289,10 @@ fn a_cluster_stands_in_the_place_of_a_pool() {
     );
     let line = format!("bench {at} --records 200 --threads 2 --batch 8 --workload f {token}");
     here.ok(&line);
+    let scanned = here.json(&format!(
+        "bench {at} --records 200 --workload e --map ordered {token}"
+    ));
+    assert_eq!(scanned["misses"], 0, "{scanned}");
     for (code, line) in [
         (1, format!("put {at} apple blue --if-absent {token}")),
         (1, format!("del {at} pear {token}")),
