@@ -143,6 +143,8 @@ pub struct StoreOptions {
     pub pool: cenote::Options,
     /// The file with a cluster's token; default: what the variable [`TOKEN_VARIABLE`] names.
     pub token_file: Option<PathBuf>,
+    /// The folder with files of a cluster's memory nodes on this machine, whose memory clients map (`docs/cluster.md`).
+    pub mapped: Option<PathBuf>,
 }
 
 impl Store {
@@ -163,7 +165,9 @@ impl Store {
                 path: PathBuf::from(TOKEN_VARIABLE),
                 why: "the options or this variable must name the file with the cluster's token".to_owned(),
             })?;
-            return Ok(Self::Cluster(Options::new(masters, read_token(&file)?)));
+            let mut cluster = Options::new(masters, read_token(&file)?);
+            cluster.mapped = options.mapped.clone();
+            return Ok(Self::Cluster(cluster));
         }
         let path = Path::new(place);
         Ok(match cenote::kind_of(path)? {

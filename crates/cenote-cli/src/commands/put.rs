@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use cenote::memory::Memory;
 use cenote::{Options, Pool, Put, Replace};
+use cenote_cluster::{Map, Replaced};
 use serde_json::json;
 
 use super::cluster::place::ClusterArg;
@@ -49,6 +50,14 @@ pub struct Args {
     token: TokenArg,
 }
 
+impl Args {
+    /// The value that the key has to have.
+    fn expected(&self) -> Result<Option<Vec<u8>>, Failure> {
+        let decode = |text: &String| self.hex.decode("expected value", text);
+        self.expect.as_ref().map(decode).transpose()
+    }
+}
+
 /// Bytes that a value of a cluster has at most, whatever its blocks have.
 const CLUSTER_MOST: u64 = 64 << 20;
 
@@ -79,11 +88,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let path = args.pool.existing()?;
-    let expected = args
-        .expect
-        .as_ref()
-        .map(|text| args.hex.decode("expected value", text))
-        .transpose()?;
+    let expected = args.expected()?;
     let value = value(&args, Some(&path))?;
     let done = on_pool!(&path, &Options::default(), |pool| put(
         &pool,
@@ -98,13 +103,17 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 
 fn put_to_cluster(cluster: &ClusterArg, args: &Args, key: &[u8]) -> Result<&'static str, Failure> {
     args.map.of_cluster()?;
-    if args.ordered || args.expect.is_some() {
+    if args.ordered {
         return Err(Failure::misuse(
-            "a cluster's map has no order, and no --expect: leave out --ordered and --expect",
+            "a cluster's map has no order: leave out --ordered, or use cenote cluster put --ordered NAME",
         ));
     }
+    let expected = args.expected()?;
     let value = value(args, None)?;
     let mut map = cluster.open()?;
+    if let Some(expected) = expected {
+        return replace_in_cluster(&mut map, args, key, (&expected, &value));
+    }
     match args.if_absent {
         false => {
             map.put(key, &value)?;
@@ -113,6 +122,44 @@ fn put_to_cluster(cluster: &ClusterArg, args: &Args, key: &[u8]) -> Result<&'sta
         true if map.insert(key, &value)? => Ok("inserted"),
         true => Err(has_a_value(args, key)),
     }
+}
+
+/// Binds a key to a value if it is bound to the expected one.
+fn replace_in_cluster(
+    map: &mut Map,
+    args: &Args,
+    key: &[u8],
+    (expected, value): (&[u8], &[u8]),
+) -> Result<&'static str, Failure> {
+    let mut seen = map.get_versioned(key)?;
+    loop {
+        let Some(found) = seen else {
+            return Err(has_no_value(args, key));
+        };
+        if found.value != expected {
+            return Err(has_another_value(args, key, &found.value));
+        }
+        match map.replace_if(key, found.version, value)? {
+            Replaced::Done(_) => return Ok("replaced"),
+            // Perhaps to the same value.
+            Replaced::Changed(now) => seen = now,
+        }
+    }
+}
+
+fn has_no_value(args: &Args, key: &[u8]) -> Failure {
+    Failure::failed(format!(
+        "the key {} has no value; nothing was written",
+        args.hex.show(key)
+    ))
+}
+
+fn has_another_value(args: &Args, key: &[u8], found: &[u8]) -> Failure {
+    Failure::failed(format!(
+        "the key {} has another value, which stays: {}",
+        args.hex.show(key),
+        args.hex.show(found)
+    ))
 }
 
 fn has_a_value(args: &Args, key: &[u8]) -> Failure {
@@ -127,7 +174,6 @@ fn put<M: Memory>(
     expected: Option<&[u8]>,
 ) -> Result<&'static str, Failure> {
     let map = AnyMap::open(pool, &args.map.map, args.ordered)?;
-    let shown = args.hex.show(key);
     if args.if_absent {
         return match map.insert(key, value)? {
             true => Ok("inserted"),
@@ -137,13 +183,8 @@ fn put<M: Memory>(
     if let Some(expected) = expected {
         return match map.replace(key, expected, value)? {
             Replace::Replaced => Ok("replaced"),
-            Replace::Missing => Err(Failure::failed(format!(
-                "the key {shown} has no value; nothing was written"
-            ))),
-            Replace::Differs(found) => Err(Failure::failed(format!(
-                "the key {shown} has another value, which stays: {}",
-                args.hex.show(&found)
-            ))),
+            Replace::Missing => Err(has_no_value(args, key)),
+            Replace::Differs(found) => Err(has_another_value(args, key, &found)),
         };
     }
     Ok(match map.put(key, value)? {

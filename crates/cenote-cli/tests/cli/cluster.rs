@@ -280,8 +280,19 @@ fn a_cluster_stands_in_the_place_of_a_pool() {
     assert_eq!(here.json(&format!("get {at} apple {token}"))["value"], "brown");
     here.ok(&format!("del {at} apple pear {token}"));
     here.ok(&format!("put {at} apple red --if-absent {token}"));
+    let replaced = here.json(&format!("put {at} apple blue --expect red {token}"));
+    assert_eq!(replaced["result"], "replaced");
+    let differs = here.run(&format!("put {at} apple green --expect red {token}"));
+    assert!(
+        differs.code == Some(1) && differs.stderr.contains("blue"),
+        "{differs:?}"
+    );
     let line = format!("bench {at} --records 200 --threads 2 --batch 8 --workload f {token}");
     here.ok(&line);
+    let scanned = here.json(&format!(
+        "bench {at} --records 200 --workload e --map ordered {token}"
+    ));
+    assert_eq!(scanned["misses"], 0, "{scanned}");
     for (code, line) in [
         (1, format!("put {at} apple blue --if-absent {token}")),
         (1, format!("del {at} pear {token}")),
@@ -289,7 +300,8 @@ fn a_cluster_stands_in_the_place_of_a_pool() {
         (1, format!("get {at} pear --token-file words.tsv")),
         (2, format!("get {at} pear")),
         (2, format!("get {at} pear --map other {token}")),
-        (2, format!("put {at} pear blue --expect red {token}")),
+        (1, format!("put {at} pear blue --expect red {token}")),
+        (2, format!("put {at} pear blue --ordered {token}")),
         (2, format!("load {at} words.tsv --processes 2 {token}")),
         (2, format!("bench {at} --workload e {token}")),
         (2, format!("bench {at} --processes 2 {token}")),

@@ -316,7 +316,7 @@ impl<N: Verbs + Control> Client<N> {
         if self.is_late(identity) {
             return Ok(());
         }
-        let first = first_copies(view, at, identity, Outcome::Decided)?;
+        let first = first_copies(view, at, identity)?;
         let completions = self.net.post(first.clone()).await;
         all_written(&first, &completions)?;
         self.note_late(Late { at, identity, era });

@@ -9,12 +9,14 @@
 //! An entry is good for the era in which its operation began. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
 //! [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it would have said.
 
+use std::rc::Rc;
+
 use super::{Client, Error, Step, all_written, region};
 use crate::mutant::{self, Mutant};
 use crate::object::{Identity, OUTCOME_AT, OUTCOME_KIND_AT, Outcome};
 use crate::slot::snapshot::Interrupted;
 use crate::verbs::{Address, Completion, Request, Verb, Verbs};
-use crate::view::{Control, View};
+use crate::view::{Control, NodeId, Region, View};
 
 /// How many entries a client keeps, the newest ones.
 const KEPT: usize = 64;
@@ -28,26 +30,36 @@ pub(super) struct Late {
     pub era: u64,
 }
 
-/// Requests that write an outcome to the backups of a log, or, if it has none, to its only copy.
-pub(super) fn first_copies(
-    view: &View,
-    at: Address,
-    identity: Identity,
-    outcome: Outcome,
-) -> Step<Vec<Request>> {
+/// The requests that write *decided* to some copies of a log.
+fn decide(region: &Region, nodes: &[NodeId], at: Address, identity: Identity) -> Vec<Request> {
+    let bytes: Rc<[u8]> = Outcome::Decided.encode(identity).into();
+    let write = |node| Request {
+        node,
+        key: region.key,
+        at: at.plus(OUTCOME_AT),
+        verb: Verb::Write(Rc::clone(&bytes)),
+    };
+    nodes.iter().copied().map(write).collect()
+}
+
+/// The requests that write it to the backups of a log, or, if it has none, to its only copy.
+pub(super) fn first_copies(view: &View, at: Address, identity: Identity) -> Step<Vec<Request>> {
     let region = region(view, at.region())?;
     let nodes = match region.backups() {
         [] => &region.nodes,
         backups => backups,
     };
-    let bytes: std::rc::Rc<[u8]> = outcome.encode(identity).into();
-    let write = |node| Request {
-        node,
-        key: region.key,
-        at: at.plus(OUTCOME_AT),
-        verb: Verb::Write(std::rc::Rc::clone(&bytes)),
+    Ok(decide(region, nodes, at, identity))
+}
+
+/// The request that writes it to the primary of a log; none if that is its only copy.
+fn last_copy(view: &View, at: Address, identity: Identity) -> Step<Vec<Request>> {
+    let region = region(view, at.region())?;
+    let nodes = match region.nodes.as_slice() {
+        [primary, _, ..] => std::slice::from_ref(primary),
+        _ => &[],
     };
-    Ok(nodes.iter().copied().map(write).collect())
+    Ok(decide(region, nodes, at, identity))
 }
 
 /// Whether a log has one copy alone.
@@ -93,25 +105,6 @@ pub(super) fn all_bound(
     }
 }
 
-/// The request that writes an outcome to the primary of a log; none if that is its only copy.
-pub(super) fn last_copy(
-    view: &View,
-    at: Address,
-    identity: Identity,
-    outcome: Outcome,
-) -> Step<Option<Request>> {
-    let region = region(view, at.region())?;
-    Ok(match (region.primary(), region.backups()) {
-        (Some(node), [_, ..]) => Some(Request {
-            node,
-            key: region.key,
-            at: at.plus(OUTCOME_AT),
-            verb: Verb::Write(outcome.encode(identity).into()),
-        }),
-        _ => None,
-    })
-}
-
 impl<N: Verbs + Control> Client<N> {
     /// Notes that the primary's copy of a log is to be written.
     pub(super) fn note_late(&self, late: Late) {
@@ -130,7 +123,7 @@ impl<N: Verbs + Control> Client<N> {
         let (mut batch, mut of) = (Vec::new(), Vec::new());
         for late in self.late.borrow().iter().filter(|late| late.era == era) {
             // One in a region that is lost is nobody's concern.
-            if let Ok(request) = last_copy(view, late.at, late.identity, Outcome::Decided) {
+            if let Ok(request) = last_copy(view, late.at, late.identity) {
                 batch.extend(request);
                 of.push(late.identity);
             }

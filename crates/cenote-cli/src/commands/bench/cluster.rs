@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use cenote_cluster::{Map, Options};
+use cenote_cluster::{Map, Options, OrderedMap};
 use cenote_ycsb::{Action, Operation, Workload, key_of_record};
 
 use super::plan::{ACTIONS, Form, Measured, Plan, place};
@@ -19,24 +19,88 @@ use crate::map::MapKind;
 use crate::output::Output;
 use crate::threads::start_all;
 
+/// A map of a cluster, with the session of one thread.
+enum Target {
+    Hash(Map),
+    Ordered(OrderedMap),
+}
+
+impl Target {
+    fn open(plan: &Plan, options: &Options) -> Result<Self, Failure> {
+        Ok(match plan.map {
+            MapKind::Hash => Self::Hash(Map::open(options)?),
+            MapKind::Ordered => Self::Ordered(OrderedMap::open(options, plan.name.as_bytes())?),
+        })
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(match self {
+            Self::Hash(map) => map.get(key)?,
+            Self::Ordered(map) => map.get(key)?,
+        })
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Hash(map) => map.put(key, value)?,
+            Self::Ordered(map) => drop(map.put(key, value)?),
+        }
+        Ok(())
+    }
+
+    /// Returns whether the key was bound.
+    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
+        Ok(match self {
+            Self::Hash(map) => map.update(key, value)?,
+            Self::Ordered(map) => map.put(key, value)?,
+        })
+    }
+
+    /// Returns how many pairs there were.
+    fn scan(&self, from: &[u8], limit: u32) -> Result<usize, Failure> {
+        match self {
+            // No workload that scans is run.
+            Self::Hash(_) => Ok(0),
+            Self::Ordered(map) => Ok(map.scan(from, None, limit as usize)?.len()),
+        }
+    }
+
+    /// Looks up the keys that wait. Returns how many are not there.
+    fn read_all(&self, waiting: &mut Vec<[u8; 8]>) -> Result<u64, Failure> {
+        let found = match self {
+            Self::Hash(map) => {
+                let keys: Vec<&[u8]> = waiting.iter().map(|key| &key[..]).collect();
+                map.get_many(&keys)?
+            }
+            Self::Ordered(map) => {
+                let each = waiting.iter().map(|key| map.get(key));
+                each.collect::<Result<_, _>>()?
+            }
+        };
+        waiting.clear();
+        Ok(found.iter().filter(|value| value.is_none()).count() as u64)
+    }
+}
+
 /// Measures.
 pub fn run(cluster: &ClusterArg, args: Args, out: &Output) -> Result<ExitCode, Failure> {
-    if args.processes > 1 || args.count || args.map != MapKind::Hash || args.guidelines != Form::P3 {
+    if args.processes > 1 || args.count || args.guidelines != Form::P3 {
         return Err(Failure::misuse(
-            "a cluster is measured by threads of one process: leave out --processes, --count, --map and --guidelines",
+            "a cluster is measured by threads of one process: leave out --processes, --count and --guidelines",
         ));
     }
     let options = cluster.options()?;
     let workloads = args.workload.0;
     let is_all = workloads.len() > 1;
-    if !is_all && workloads.contains(&Workload::E) {
+    let has_order = args.map == MapKind::Ordered;
+    if !is_all && workloads.contains(&Workload::E) && !has_order {
         return Err(Failure::misuse(
-            "workload E scans, and a cluster's map has no order: take another one",
+            "workload E scans, and a cluster's hash map has no order: add --map ordered",
         ));
     }
     let mut plan = Plan {
         pool: PathBuf::new(),
-        map: MapKind::Hash,
+        map: args.map,
         name: args.name,
         workload: String::new(),
         records: args.records,
@@ -53,8 +117,8 @@ pub fn run(cluster: &ClusterArg, args: Args, out: &Output) -> Result<ExitCode, F
     for (n, workload) in [Workload::Load]
         .into_iter()
         .chain(workloads)
-        // It scans; among all, it is left out.
-        .filter(|workload| *workload != Workload::E)
+        // It scans; among all, it is left out where there is no order.
+        .filter(|workload| *workload != Workload::E || has_order)
         .enumerate()
     {
         plan.workload = workload.name().to_owned();
@@ -91,7 +155,7 @@ fn client(plan: &Plan, options: &Options, thread: u64, barrier: &Barrier) -> Res
     // Whatever goes wrong, the others wait at the barrier.
     let prepared = (|| {
         let stream = plan.spec(thread).map_err(Failure::Misuse)?.stream();
-        Ok::<_, Failure>((Map::open(options)?, stream))
+        Ok::<_, Failure>((Target::open(plan, options)?, stream))
     })();
     barrier.wait();
     let (mut map, stream) = prepared?;
@@ -110,7 +174,7 @@ fn client(plan: &Plan, options: &Options, thread: u64, barrier: &Barrier) -> Res
             if waiting.len() < plan.batch {
                 continue;
             }
-            measured.misses += read_all(&map, &mut waiting)?;
+            measured.misses += map.read_all(&mut waiting)?;
             continue;
         }
         let begun = Instant::now();
@@ -119,7 +183,7 @@ fn client(plan: &Plan, options: &Options, thread: u64, barrier: &Barrier) -> Res
             histograms[place(operation.action)].saturating_record(begun.elapsed().as_nanos() as u64);
         }
     }
-    measured.misses += read_all(&map, &mut waiting)?;
+    measured.misses += map.read_all(&mut waiting)?;
     measured.seconds = begun.elapsed().as_secs_f64();
     for (latencies, histogram) in measured.latencies.iter_mut().zip(&histograms) {
         let counted = histogram.iter_recorded();
@@ -130,16 +194,14 @@ fn client(plan: &Plan, options: &Options, thread: u64, barrier: &Barrier) -> Res
     Ok(measured)
 }
 
-/// Looks up the keys that wait. Returns how many are not there.
-fn read_all(map: &Map, waiting: &mut Vec<[u8; 8]>) -> Result<u64, Failure> {
-    let keys: Vec<&[u8]> = waiting.iter().map(|key| &key[..]).collect();
-    let found = map.get_many(&keys)?;
-    waiting.clear();
-    Ok(found.iter().filter(|value| value.is_none()).count() as u64)
-}
-
 /// One operation. Returns how many keys were not there.
-fn one(map: &mut Map, plan: &Plan, operation: &Operation, key: &[u8; 8], step: u64) -> Result<u64, Failure> {
+fn one(
+    map: &mut Target,
+    plan: &Plan,
+    operation: &Operation,
+    key: &[u8; 8],
+    step: u64,
+) -> Result<u64, Failure> {
     let value = || {
         let number = key_of_record(step);
         let span = (plan.value_size.most - plan.value_size.least + 1) as u64;
@@ -158,7 +220,6 @@ fn one(map: &mut Map, plan: &Plan, operation: &Operation, key: &[u8; 8], step: u
             Some(_) => (!map.update(key, &value())?).into(),
             None => 1,
         },
-        // No workload that scans is run.
-        Action::Scan => 0,
+        Action::Scan => (map.scan(key, operation.length)? == 0).into(),
     })
 }
