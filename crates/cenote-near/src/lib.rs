@@ -10,6 +10,18 @@
 //! | [`device`] | what a module executes for the map: a skiplist in an arena, and the commands on it |
 //! | [`map`] | the map on the host: where keys are, batches, redistribution |
 //! | [`baseline`] | other ways to divide a map over modules, to compare with |
+//!
+//! ```
+//! use cenote_near::map::{Answer, Config, Map, Operation};
+//! use cenote_near::modules::Threads;
+//!
+//! let mut map = Map::threads(Config::default(), 4, 2)?;
+//! let answers = map.execute(&[Operation::Insert(7, 70), Operation::Get(7), Operation::Predecessor(9)])?;
+//! assert_eq!(answers[1], Answer::Value(Some(70)));
+//! assert_eq!(answers[2], Answer::Pair(Some((7, 70))));
+//! # let _: &Map<Threads<_>> = &map;
+//! # Ok::<(), cenote_near::map::MapError>(())
+//! ```
 
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 

@@ -8,14 +8,17 @@
 //! | 4 | delete | key | option of the value; if there was one, option of the subrange's first key then |
 //! | 5 | update | key, expected, value | option of the value that was bound before |
 //! | 6 | scan | first key, last key | how many, 4 bytes; pairs, of all subranges of the module |
-//! | 7 | export | start | how many, 4 bytes; pairs. The subrange is gone |
+//! | 7 | export | start, shift, most keys in 4 bytes | how many, 4 bytes; pairs. The subrange is gone. If it has more keys: 2^32 - 1, and nothing changes |
 //! | 8 | import | start, shift, how many in 4 bytes, pairs | a byte: 1, or 2 for full |
 //! | 9 | split | start, shift | how many pieces, 4 bytes; their least keys, and how many keys in 4 bytes. If there is no room, 0 pieces, and nothing changes |
 //! | 10 | drop | start | nothing |
 //! | 11 | height | start, height | nothing. Where there is no room, or no such subrange, nothing changes |
 //!
-//! An option is a byte, 0 for none, 1 for one that follows; full is the byte 2. After the last answer of a batch come its *closing words*: 4 bytes each for the chases of
+//! A subrange that is not there is one without keys: its insert is full, its export has no pairs, its split no pieces. An option is a byte, 0 for none, 1 for one that follows; full is the byte 2. After the last answer of a batch come its *closing words*: 4 bytes each for the chases of
 //! points, the chases of scans, and words of the arena that were never used.
+
+/// What an export answers instead of a number, if there are more keys than it may give.
+pub const TOO_MANY: u32 = u32::MAX;
 
 /// A command that the host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +35,8 @@ pub enum Command<'a> {
     Update(u64, u64, u64),
     /// All pairs from a key to another one, both included.
     Scan(u64, u64),
-    /// Gives a subrange away: its start.
-    Export(u64),
+    /// Gives a subrange away: its start and shift, and the most keys that it may have.
+    Export(u64, u8, u32),
     /// Makes a subrange: its start, its shift, and its pairs, 16 bytes each.
     Import(u64, u8, &'a [u8]),
     /// Parts a subrange: its start, and the parts' shift.
@@ -87,7 +90,11 @@ impl<'a> Command<'a> {
             Self::Delete(key) => longs(to, 4, &[key]),
             Self::Update(key, expected, value) => longs(to, 5, &[key, expected, value]),
             Self::Scan(first, last) => longs(to, 6, &[first, last]),
-            Self::Export(start) => longs(to, 7, &[start]),
+            Self::Export(start, shift, most) => {
+                longs(to, 7, &[start]);
+                to.push(shift);
+                to.extend_from_slice(&most.to_le_bytes());
+            }
             Self::Import(start, shift, pairs) => {
                 longs(to, 8, &[start]);
                 to.push(shift);
@@ -115,7 +122,7 @@ impl<'a> Command<'a> {
             4 => Self::Delete(from.long()?),
             5 => Self::Update(from.long()?, from.long()?, from.long()?),
             6 => Self::Scan(from.long()?, from.long()?),
-            7 => Self::Export(from.long()?),
+            7 => Self::Export(from.long()?, from.byte()?, from.word()?),
             8 => {
                 let (start, shift) = (from.long()?, from.byte()?);
                 let bytes = (from.word()? as usize).checked_mul(16)?;

@@ -3,8 +3,8 @@
 use crate::modules::{Malformed, Meter, Program};
 
 use super::Skiplist;
-use super::command::{Command, Pairs, Reader};
-use super::keys::Found;
+use super::command::{Command, Pairs, Reader, TOO_MANY};
+use super::keys::{Found, Full};
 use super::node::{KEY_HEADER, MARK, MAX_HEIGHT};
 
 const FULL: u8 = 2;
@@ -63,8 +63,8 @@ impl Skiplist {
                 put_option(answers, pair.as_ref().map(|pair| &pair[..]));
             }
             Command::Insert(key, value) => {
-                let at = self.subrange_of(key)?;
-                match self.insert(at, key, value) {
+                let at = self.subrange_of(key);
+                match at.ok_or(Full).and_then(|at| self.insert(at, key, value)) {
                     Ok(before) => put_option(answers, before.as_ref().map(std::slice::from_ref)),
                     Err(_) => answers.push(FULL),
                 }
@@ -93,31 +93,40 @@ impl Skiplist {
                 put_option(answers, before.as_ref().map(std::slice::from_ref));
             }
             Command::Scan(first, last) => self.scan(first, last, answers),
-            Command::Export(start) => {
-                let at = self.subrange_of(start).filter(|&at| self.key(at) == start)?;
-                answers.extend_from_slice(&self.keys_in(at).to_le_bytes());
-                self.each_pair(at, |key, value| put_pair(answers, key, value));
-                self.drop_subrange(at);
+            Command::Export(start, shift, most) => {
+                let at = self.starting(start).filter(|&at| self.shape(at).shift == shift);
+                let keys = at.map_or(0, |at| self.keys_in(at));
+                if keys > most {
+                    answers.extend_from_slice(&TOO_MANY.to_le_bytes());
+                } else {
+                    answers.extend_from_slice(&keys.to_le_bytes());
+                    if let Some(at) = at {
+                        self.each_pair(at, |key, value| put_pair(answers, key, value));
+                        self.drop_subrange(at);
+                    }
+                }
             }
             Command::Import(start, shift, bytes) => self.checked_import(start, shift, bytes, answers)?,
             Command::Split(start, shift) => {
-                let at = self.subrange_of(start).filter(|&at| self.key(at) == start)?;
-                if shift >= self.shape(at).shift {
-                    return None;
-                }
                 let place = answers.len();
                 answers.extend_from_slice(&[0; 4]);
                 let mut pieces = 0u32;
-                self.split(at, shift, |piece| {
-                    answers.extend_from_slice(&piece.least.to_le_bytes());
-                    answers.extend_from_slice(&piece.keys.to_le_bytes());
-                    pieces += 1;
-                });
+                if let Some(at) = self.starting(start) {
+                    if shift >= self.shape(at).shift {
+                        return None;
+                    }
+                    self.split(at, shift, |piece| {
+                        answers.extend_from_slice(&piece.least.to_le_bytes());
+                        answers.extend_from_slice(&piece.keys.to_le_bytes());
+                        pieces += 1;
+                    });
+                }
                 answers[place..place + 4].copy_from_slice(&pieces.to_le_bytes());
             }
             Command::Drop(start) => {
-                let at = self.subrange_of(start).filter(|&at| self.key(at) == start)?;
-                self.drop_subrange(at);
+                if let Some(at) = self.starting(start) {
+                    self.drop_subrange(at);
+                }
             }
             Command::Height(start, height) => {
                 if let Some(at) = self.subrange_of(start) {
@@ -127,6 +136,11 @@ impl Skiplist {
             }
         }
         Some(())
+    }
+
+    /// The subrange that has this start.
+    fn starting(&mut self, start: u64) -> Option<u32> {
+        self.subrange_of(start).filter(|&at| self.key(at) == start)
     }
 
     fn get(&mut self, subrange: u32, key: u64) -> Option<u64> {

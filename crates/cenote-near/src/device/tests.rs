@@ -158,7 +158,7 @@ fn step(rng: &mut ChaCha8Rng, list: &mut Skiplist, model: &mut Model) {
         }
         9 => {
             if let Some(start) = held {
-                let answer = run(list, Command::Export(start));
+                let answer = run(list, Command::Export(start, model.subranges[&start], 4096));
                 let last = model.last(start);
                 assert_eq!(answer[4..], pairs_of(model.keys.range(start..=last)));
                 model.keys.retain(|key, _| !(start..=last).contains(key));
@@ -228,6 +228,21 @@ fn a_full_arena_refuses_and_stays_whole() {
 }
 
 #[test]
+fn a_subrange_that_is_not_there_has_no_keys() {
+    let mut list = Skiplist::new(1 << 16, 1);
+    run(&mut list, Command::Import(0, 8, &[7; 16][..0]));
+    run(&mut list, Command::Insert(1, 1));
+    assert_eq!(run(&mut list, Command::Insert(256, 1)), [2]);
+    for (start, shift) in [(1, 8), (0, 7), (512, 8)] {
+        assert_eq!(run(&mut list, Command::Export(start, shift, 9)), [0; 4]);
+    }
+    assert_eq!(run(&mut list, Command::Export(0, 8, 0)), [255; 4]);
+    assert_eq!(run(&mut list, Command::Split(512, 3)), [0; 4]);
+    run(&mut list, Command::Drop(512));
+    assert_eq!(run(&mut list, Command::Export(0, 8, 1)).len(), 20);
+}
+
+#[test]
 fn what_is_no_command_is_refused() {
     let mut list = Skiplist::new(1 << 16, 1);
     run(&mut list, Command::Import(0, 8, &[]));
@@ -238,10 +253,6 @@ fn what_is_no_command_is_refused() {
         let outcome = list.run(&bytes, &mut answers, &mut Meter::default());
         assert_eq!(outcome, Err(Malformed { at: 9 }), "{command:?}");
     };
-    refuse(Command::Insert(256, 1));
-    refuse(Command::Export(1));
-    refuse(Command::Export(512));
-    refuse(Command::Drop(512));
     refuse(Command::Split(0, 8));
     refuse(Command::Import(0, 9, &[]));
     refuse(Command::Import(8, 2, &[]));

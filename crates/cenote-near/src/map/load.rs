@@ -1,0 +1,127 @@
+//! Step 1 of a batch: each operation's subrange, and what its modules will have to do.
+//!
+//! The unit of load is a point operation. A scan counts for as many as take its chases, in each subrange by the keys that it will read there, as if they lay evenly.
+
+use crate::modules::Modules;
+
+use super::operation::Operation;
+use super::{Map, Place};
+
+/// Loads of one batch.
+pub(super) struct Work {
+    /// Of each module.
+    pub modules: Vec<u64>,
+    /// Of each region of the coarsest shift.
+    pub regions: Vec<u64>,
+    /// Entries that have any.
+    pub touched: Vec<u32>,
+    /// Steps of the host so far.
+    pub steps: u64,
+    /// Point operations, and scans.
+    pub points: u64,
+    pub scans: u64,
+}
+
+/// Chases that operations take, from the last batches that had such.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Means {
+    point_chases: u64,
+    range_chases: u64,
+    /// None before there was a batch.
+    point: Option<f64>,
+    range: Option<f64>,
+}
+
+impl Means {
+    /// Of a point operation, and of a scan. Before a batch has shown them, so many.
+    pub fn get(&self, unknown: f64) -> (f64, f64) {
+        let point = self.point.unwrap_or(unknown).max(1.0);
+        (point, self.range.unwrap_or(point * 4.0).max(1.0))
+    }
+
+    /// A round begins.
+    pub fn begin(&mut self) {
+        (self.point_chases, self.range_chases) = (0, 0);
+    }
+
+    /// What a module had in the round.
+    pub fn add(&mut self, point: u64, range: u64) {
+        self.point_chases += point;
+        self.range_chases += range;
+    }
+
+    /// The round was one of so many operations that went to modules.
+    pub fn end(&mut self, points: u64, scans: u64) {
+        if points > 0 {
+            self.point = Some(self.point_chases as f64 / points as f64);
+        }
+        if scans > 0 {
+            self.range = Some(self.range_chases as f64 / scans as f64);
+        }
+    }
+}
+
+impl<M: Modules> Map<M> {
+    /// What a search takes where nothing is known: equation 3's logarithm.
+    pub(super) fn depth(&self) -> f64 {
+        (self.keys as f64 / self.modules.count() as f64).max(2.0).log2()
+    }
+
+    pub(super) fn count_load(&mut self, operations: &[Operation]) -> Work {
+        let mut work = Work {
+            modules: vec![0; self.modules.count()],
+            regions: vec![0; self.regions.count()],
+            touched: Vec::new(),
+            steps: 0,
+            points: 0,
+            scans: 0,
+        };
+        let (point, _) = self.means.get(self.depth());
+        for operation in operations {
+            if let Some(key) = operation.key() {
+                work.points += 1;
+                let (id, probes) = self.directory.locate(key);
+                work.steps += probes;
+                if let Some(id) = id {
+                    self.add_load(&mut work, id, 1);
+                }
+            } else if let Operation::Scan(from, to) = *operation {
+                work.scans += 1;
+                let Some((first, last)) = Operation::ends(from, to) else {
+                    continue;
+                };
+                let parts: Vec<u32> = self.directory.overlapping(first, last).collect();
+                for id in parts {
+                    work.steps += 1;
+                    let weight = self.scan_weight(id, first, last, point);
+                    self.add_load(&mut work, id, weight);
+                }
+            }
+        }
+        work
+    }
+
+    /// What a scan's part in a subrange counts for.
+    pub(super) fn scan_weight(&self, id: u32, first: u64, last: u64, point: f64) -> u64 {
+        let entry = self.directory.entry(id);
+        let end = self.directory.last(id);
+        let overlap = (last.min(end) - first.max(entry.start)) as f64 + 1.0;
+        let share = overlap / ((end - entry.start) as f64 + 1.0);
+        1 + (entry.keys as f64 * share / point) as u64
+    }
+
+    fn add_load(&mut self, work: &mut Work, id: u32, load: u64) {
+        let region = self
+            .regions
+            .of(self.directory.entry(id).start, self.directory.shift(0));
+        work.regions[region] += load;
+        let entry = self.directory.entry_mut(id);
+        if entry.load == 0 {
+            work.touched.push(id);
+        }
+        entry.load += load;
+        if let Place::Module(module) = entry.place {
+            work.modules[module as usize] += load;
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Redistribution: what a batch has split, moved and pulled before it is executed (the paper, section IV-B).
+//!
+//! Busiest module first, and of a module its heaviest piece first. A *piece* is a subrange, or the part of one that an earlier step of the plan splits: its keys are estimated, so a step that takes it
+//! says how many it expects at most. A step is taken if it pays: `Prices::pays` is equations 1 to 5.
+
+use std::collections::{BTreeSet, BinaryHeap};
+
+use crate::modules::Modules;
+
+use super::Map;
+use super::load::Work;
+use super::moves::room_for;
+use super::operation::Operation;
+
+/// Where keys go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    Module(u32),
+    Host,
+}
+
+/// A step that a module executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Parts a subrange into those of a level.
+    Split { module: u32, start: u64, level: u8 },
+    /// Takes a subrange away, if it has no more keys than so many.
+    Take {
+        module: u32,
+        start: u64,
+        level: u8,
+        most: u32,
+        to: To,
+    },
+}
+
+/// What is to be done, in this order.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub steps: Vec<Step>,
+    /// Regions that steps are about.
+    pub regions: BTreeSet<usize>,
+    /// What modules will have to do.
+    pub loads: Vec<u64>,
+}
+
+/// A busy module has this many hundredths of the mean, or less.
+const EVEN: u64 = 105;
+/// Pieces of a module that are looked at in vain before the next module's turn.
+const TRIES: u32 = 16;
+
+struct Piece {
+    start: u64,
+    level: u8,
+    module: u32,
+    load: u64,
+    keys: u64,
+    /// Its keys were counted, not estimated.
+    exact: bool,
+}
+
+/// Equations 1 to 5.
+struct Prices {
+    point: f64,
+    depth: f64,
+    per_byte: f64,
+    mean: f64,
+}
+
+impl Prices {
+    /// Whether it pays to take a load from the busiest of the modules concerned, if that moves so many keys.
+    fn pays(&self, benefit: u64, keys: u64) -> bool {
+        let keys = keys as f64;
+        let cost = self.point + (self.depth + keys) + keys * 16.0 * self.per_byte;
+        benefit as f64 - cost / self.mean > 0.0
+    }
+}
+
+impl<M: Modules> Map<M> {
+    pub(super) fn plan(&mut self, operations: &[Operation], work: &mut Work) -> Plan {
+        let total: u64 = work.modules.iter().sum();
+        let mean = total / work.modules.len() as u64;
+        let plan = Plan {
+            loads: work.modules.clone(),
+            ..Plan::default()
+        };
+        let busy = |load: u64| load * 100 > mean * EVEN && load > mean + 1;
+        if !work.modules.iter().any(|load| busy(*load)) {
+            return plan;
+        }
+        let (point, range) = self.means.get(self.depth());
+        let share = work.points as f64 / (work.points + work.scans).max(1) as f64;
+        let prices = Prices {
+            point,
+            depth: self.depth(),
+            per_byte: self.config.accesses_per_moved_byte,
+            mean: share * point + (1.0 - share) * range,
+        };
+        let mut queues: Vec<BinaryHeap<(u64, usize)>> =
+            work.modules.iter().map(|_| BinaryHeap::new()).collect();
+        let mut pieces = Vec::new();
+        for &id in &work.touched {
+            let entry = self.directory.entry(id);
+            let Some(module) = entry.module() else { continue };
+            if busy(work.modules[module as usize]) {
+                queues[module as usize].push((entry.load, pieces.len()));
+                pieces.push(Piece {
+                    start: entry.start,
+                    level: entry.level,
+                    module,
+                    load: entry.load,
+                    keys: entry.keys,
+                    exact: true,
+                });
+            }
+        }
+        let requests = self.requests(operations, work, &busy, point);
+        work.steps += requests.len() as u64;
+        let mut planner = Planner {
+            map: self,
+            requests,
+            prices,
+            total,
+            room: self.room.clone(),
+            even: BTreeSet::new(),
+            pieces,
+            queues,
+            entries: 0,
+            pulled: 0,
+            plan,
+        };
+        planner.run();
+        planner.plan
+    }
+
+    /// Keys that are asked for in subranges of busy modules, ascending, with what they count for.
+    fn requests(
+        &self,
+        operations: &[Operation],
+        work: &Work,
+        busy: &impl Fn(u64) -> bool,
+        point: f64,
+    ) -> Vec<(u64, u64)> {
+        let is_busy = |id: u32| {
+            let module = self.directory.entry(id).module();
+            module.is_some_and(|module| busy(work.modules[module as usize]))
+        };
+        let mut requests = Vec::new();
+        for operation in operations {
+            if let Some(key) = operation.key() {
+                if self.directory.locate(key).0.is_some_and(is_busy) {
+                    requests.push((key, 1));
+                }
+            } else if let Operation::Scan(from, to) = *operation
+                && let Some((first, last)) = Operation::ends(from, to)
+            {
+                for id in self.directory.overlapping(first, last) {
+                    if is_busy(id) {
+                        let at = first.max(self.directory.entry(id).start);
+                        requests.push((at, self.scan_weight(id, first, last, point)));
+                    }
+                }
+            }
+        }
+        requests.sort_unstable();
+        requests
+    }
+}
+
+struct Planner<'a, M> {
+    map: &'a Map<M>,
+    requests: Vec<(u64, u64)>,
+    prices: Prices,
+    /// What all modules together have to do: pulls make it less.
+    total: u64,
+    /// Of each module's arena what no step has taken.
+    room: Vec<u64>,
+    /// Modules by load, without those that nothing more is done about.
+    even: BTreeSet<(u64, u32)>,
+    pieces: Vec<Piece>,
+    queues: Vec<BinaryHeap<(u64, usize)>>,
+    /// Entries and pulled keys that the plan adds.
+    entries: usize,
+    pulled: u64,
+    plan: Plan,
+}
+
+impl<M: Modules> Planner<'_, M> {
+    fn mean(&self) -> u64 {
+        self.total / self.plan.loads.len() as u64
+    }
+
+    fn run(&mut self) {
+        let loads = self.plan.loads.iter().zip(0..);
+        self.even = loads.map(|(load, module)| (*load, module)).collect();
+        let mut done = BTreeSet::new();
+        while let Some(&(load, module)) = self.even.iter().rev().find(|(_, module)| !done.contains(module)) {
+            if load * 100 <= self.mean() * EVEN || load <= self.mean() + 1 {
+                break;
+            }
+            if !self.relieve(module) {
+                done.insert(module);
+            }
+        }
+    }
+
+    /// Takes the first step that pays for a module; false if there is none.
+    fn relieve(&mut self, module: u32) -> bool {
+        for _ in 0..TRIES {
+            let Some((_, piece)) = self.queues[module as usize].pop() else {
+                return false;
+            };
+            if self.shift(piece) || self.split(piece) || self.pull(piece) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn set_load(&mut self, module: u32, load: u64) {
+        let old = std::mem::replace(&mut self.plan.loads[module as usize], load);
+        self.even.remove(&(old, module));
+        self.even.insert((load, module));
+    }
+
+    fn take(&mut self, piece: usize, to: To) {
+        let piece = &self.pieces[piece];
+        let most = if piece.exact {
+            piece.keys
+        } else {
+            (piece.keys * 4).max(64)
+        };
+        let (module, start, level, load) = (piece.module, piece.start, piece.level, piece.load);
+        self.plan.steps.push(Step::Take {
+            module,
+            start,
+            level,
+            most: u32::try_from(most).unwrap_or(u32::MAX - 1).min(u32::MAX - 1),
+            to,
+        });
+        self.note(start);
+        self.set_load(module, self.plan.loads[module as usize] - load);
+        match to {
+            To::Module(other) => self.set_load(other, self.plan.loads[other as usize] + load),
+            To::Host => self.total -= load,
+        }
+    }
+
+    fn note(&mut self, start: u64) {
+        let region = self.map.regions.of(start, self.map.directory.shift(0));
+        self.plan.regions.insert(region);
+    }
+
+    /// To the module that has least to do.
+    fn shift(&mut self, number: usize) -> bool {
+        let piece = &self.pieces[number];
+        let Some(&(least, other)) = self.even.first() else {
+            return false;
+        };
+        let from = self.plan.loads[piece.module as usize];
+        let after = (from - piece.load).max(least + piece.load);
+        if least + piece.load > self.mean() * EVEN / 100 || after >= from {
+            return false;
+        }
+        let needed = room_for(piece.keys);
+        if !self.prices.pays(from - after, piece.keys) || self.room[other as usize] < needed {
+            return false;
+        }
+        self.room[other as usize] -= needed;
+        self.take(number, To::Module(other));
+        true
+    }
+
+    /// Into those of the next shift, if moving the heaviest of them would pay.
+    fn split(&mut self, number: usize) -> bool {
+        let piece = &self.pieces[number];
+        let level = piece.level + 1;
+        let directory = &self.map.directory;
+        if level >= directory.levels() || piece.keys <= self.map.config.pull_keys {
+            return false;
+        }
+        let bits = u32::from(directory.shift(piece.level) - directory.shift(level));
+        let parts = piece.keys.min(1u64.checked_shl(bits).unwrap_or(u64::MAX));
+        if self.map.directory.len() + self.entries + parts as usize > self.map.config.entries_max {
+            return false;
+        }
+        let mut children = self.children(piece, level, bits);
+        children.sort_unstable_by_key(|child| std::cmp::Reverse((child.load, child.start)));
+        let (from, mean) = (self.plan.loads[piece.module as usize], self.mean());
+        let least = self.even.first().map_or(0, |(load, _)| *load);
+        let (mut rest, mut peak) = (from, 0);
+        for child in &children {
+            if rest <= mean {
+                break;
+            }
+            rest -= child.load;
+            peak = peak.max((least + child.load).min(mean));
+        }
+        let benefit = from.saturating_sub(rest.max(peak));
+        if !self.prices.pays(benefit, piece.keys) {
+            return false;
+        }
+        let (module, start) = (piece.module, piece.start);
+        self.plan.steps.push(Step::Split { module, start, level });
+        self.note(start);
+        self.entries += parts as usize;
+        for child in children {
+            self.queues[module as usize].push((child.load, self.pieces.len()));
+            self.pieces.push(child);
+        }
+        true
+    }
+
+    /// The parts of a piece that have any load.
+    fn children(&self, piece: &Piece, level: u8, bits: u32) -> Vec<Piece> {
+        let (_, last) = self.map.directory.ends(piece.level, piece.start);
+        let from = self.requests.partition_point(|(key, _)| *key < piece.start);
+        let mut children: Vec<Piece> = Vec::new();
+        let mut end = None;
+        let mut before = None;
+        for &(key, load) in &self.requests[from..] {
+            if key > last {
+                break;
+            }
+            let distinct = u64::from(before.replace(key) != Some(key));
+            match (end, children.last_mut()) {
+                (Some(end), Some(child)) if key <= end => {
+                    child.load += load;
+                    child.keys += distinct;
+                }
+                _ => {
+                    let (start, child_last) = self.map.directory.ends(level, key);
+                    end = Some(child_last);
+                    children.push(Piece {
+                        start,
+                        level,
+                        module: piece.module,
+                        load,
+                        keys: distinct,
+                        exact: false,
+                    });
+                }
+            }
+        }
+        let even_share = piece.keys.checked_shr(bits).unwrap_or(0);
+        for child in &mut children {
+            child.keys = child.keys.max(even_share).min(piece.keys).max(1);
+        }
+        children
+    }
+
+    /// Keys of a piece that are asked for: after inserts it may have as many. No more are counted than matter.
+    fn asked_for(&self, piece: &Piece) -> u64 {
+        let (_, last) = self.map.directory.ends(piece.level, piece.start);
+        let from = self.requests.partition_point(|(key, _)| *key < piece.start);
+        let mut rest = &self.requests[from..];
+        let mut keys = 0;
+        while let Some(&(key, _)) = rest.first()
+            && key <= last
+            && keys <= self.map.config.pull_keys
+        {
+            keys += 1;
+            rest = &rest[rest.partition_point(|(other, _)| *other <= key)..];
+        }
+        keys
+    }
+
+    /// To the host.
+    fn pull(&mut self, number: usize) -> bool {
+        let piece = &self.pieces[number];
+        let config = &self.map.config;
+        let finest = piece.level + 1 >= self.map.directory.levels();
+        if !finest && piece.keys.max(self.asked_for(piece)) > config.pull_keys {
+            return false;
+        }
+        if self.map.pulled_keys + self.pulled + piece.keys > config.pulled_max
+            || !self.prices.pays(piece.load, piece.keys)
+        {
+            return false;
+        }
+        self.pulled += piece.keys;
+        self.take(number, To::Host);
+        true
+    }
+}
