@@ -294,18 +294,19 @@ impl<M: Modules> Map<M> {
         if operations.is_empty() {
             return Ok(Vec::new());
         }
-        let mut work = self.count_load(operations);
         let mut arriving = moves::Arriving::new(self.modules.count());
         if self.config.adaptive {
+            let mut work = self.count_load(operations);
             let plan = self.plan(operations, &mut work);
             let back = self.plan_back(&work, &plan);
             self.carry_out(plan, back, &mut arriving)?;
-        }
-        for id in &work.touched {
-            self.directory.entry_mut(*id).load = 0;
+            for id in &work.touched {
+                self.directory.entry_mut(*id).load = 0;
+            }
+            self.modules.host_steps(work.steps);
         }
         let (batches, record) = self.dispatch(operations, arriving);
-        self.modules.host_steps(work.steps + record.steps);
+        self.modules.host_steps(record.steps);
         let answers = self.round(batches)?;
         self.read_answers(operations, record, &answers)
     }

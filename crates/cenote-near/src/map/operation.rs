@@ -28,7 +28,7 @@ pub enum Operation {
 
 impl Operation {
     /// A scan's first and last key; none if there can be no key between.
-    pub(super) fn ends(from: Bound<u64>, to: Bound<u64>) -> Option<(u64, u64)> {
+    pub(crate) fn ends(from: Bound<u64>, to: Bound<u64>) -> Option<(u64, u64)> {
         let first = match from {
             Bound::Included(key) => key,
             Bound::Excluded(key) => key.checked_add(1)?,
