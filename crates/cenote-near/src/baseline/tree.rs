@@ -12,6 +12,7 @@
 //! Neither merges nodes that have few pairs.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::device::command::Reader;
 use crate::map::{Answer, MapError, Operation};
@@ -196,8 +197,8 @@ impl<M: Modules> Tree<M> {
             let module = self.module_of(node);
             self.steps += 1;
             if visitors[&node] as usize > self.many() {
-                if !pulled.contains_key(&node) {
-                    pulled.insert(node, None);
+                if let Entry::Vacant(vacant) = pulled.entry(node) {
+                    vacant.insert(None);
                     batches[module].push(3);
                     batches[module].extend_from_slice(&node.to_le_bytes());
                     order.push((None, module, node));

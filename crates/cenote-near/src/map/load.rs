@@ -20,6 +20,8 @@ pub(super) struct Work {
     /// Point operations, and scans.
     pub points: u64,
     pub scans: u64,
+    /// Point operations and parts of scans that modules have.
+    pub parts: u64,
 }
 
 /// Chases that operations take, from the last batches that had such.
@@ -75,6 +77,7 @@ impl<M: Modules> Map<M> {
             steps: 0,
             points: 0,
             scans: 0,
+            parts: 0,
         };
         let (point, _) = self.means.get(self.depth());
         for operation in operations {
@@ -122,6 +125,7 @@ impl<M: Modules> Map<M> {
         entry.load += load;
         if let Place::Module(module) = entry.place {
             work.modules[module as usize] += load;
+            work.parts += 1;
         }
     }
 }

@@ -58,6 +58,10 @@ pub struct Config {
     pub module_bytes: u64,
     /// Accesses of a module that take as long as bringing a byte to another module, for equation 4.
     pub accesses_per_moved_byte: f64,
+    /// Accesses of a module that take as long as a launch.
+    pub accesses_per_round: f64,
+    /// Batches for which a redistribution is expected to be of use. The paper counts one.
+    pub horizon: u32,
     /// Decides heights.
     pub seed: u64,
 }
@@ -76,6 +80,9 @@ impl Default for Config {
             module_bytes: 64 << 20,
             // A byte goes through 25 GB/s twice; an access takes 14 ns.
             accesses_per_moved_byte: 2.0 / 25.0 / 14.0,
+            // 0.5 ms.
+            accesses_per_round: 5e5 / 14.0,
+            horizon: 8,
             seed: 1,
         }
     }

@@ -1,7 +1,8 @@
 //! Redistribution: what a batch has split, moved and pulled before it is executed (the paper, section IV-B).
 //!
 //! Busiest module first, and of a module its heaviest piece first. A *piece* is a subrange, or the part of one that an earlier step of the plan splits: its keys are estimated, so a step that takes it
-//! says how many it expects at most. A step is taken if it pays: `Prices::pays` is equations 1 to 5.
+//! says how many it expects at most. A step is taken if it pays: `Prices::pays` is equations 1 to 5. Beyond the paper, a benefit is expected to last for some batches, a plan as a whole must pay for its round,
+//! unless a module has far more than its share, and what chance alone may give a module does not count.
 
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -44,8 +45,26 @@ pub(super) struct Plan {
     pub loads: Vec<u64>,
 }
 
-/// A busy module has this many hundredths of the mean, or less.
-const EVEN: u64 = 105;
+/// What no module has more than is even.
+#[derive(Clone, Copy)]
+struct Even {
+    /// What a part of an operation counts for, on average.
+    part: f64,
+}
+
+impl Even {
+    /// The most that a module may have: a twentieth above the mean, or what chance gives to one in some hundred modules if all are alike.
+    fn most(self, mean: u64) -> u64 {
+        let mean = mean as f64;
+        (mean * 1.05).max(mean + 2.5 * (mean * self.part).sqrt()) as u64 + 1
+    }
+
+    /// Beyond this a module is relieved even if that takes a round that does not pay.
+    fn excess(self, mean: u64) -> u64 {
+        (mean as f64 * 1.35) as u64
+    }
+}
+
 /// Pieces of a module that are looked at in vain before the next module's turn.
 const TRIES: u32 = 16;
 
@@ -65,6 +84,8 @@ struct Prices {
     depth: f64,
     per_byte: f64,
     mean: f64,
+    horizon: f64,
+    round: f64,
 }
 
 impl Prices {
@@ -72,7 +93,12 @@ impl Prices {
     fn pays(&self, benefit: u64, keys: u64) -> bool {
         let keys = keys as f64;
         let cost = self.point + (self.depth + keys) + keys * 16.0 * self.per_byte;
-        benefit as f64 - cost / self.mean > 0.0
+        benefit as f64 * self.horizon - cost / self.mean > 0.0
+    }
+
+    /// Whether a round of its own pays for all that a plan takes from the busiest module.
+    fn pays_a_round(&self, benefit: u64) -> bool {
+        benefit as f64 * self.horizon * self.mean > self.round
     }
 }
 
@@ -84,7 +110,11 @@ impl<M: Modules> Map<M> {
             loads: work.modules.clone(),
             ..Plan::default()
         };
-        let busy = |load: u64| load * 100 > mean * EVEN && load > mean + 1;
+        let even = Even {
+            part: total as f64 / work.parts.max(1) as f64,
+        };
+        let most = even.most(mean);
+        let busy = |load: u64| load > most;
         if !work.modules.iter().any(|load| busy(*load)) {
             return plan;
         }
@@ -95,6 +125,8 @@ impl<M: Modules> Map<M> {
             depth: self.depth(),
             per_byte: self.config.accesses_per_moved_byte,
             mean: share * point + (1.0 - share) * range,
+            horizon: self.config.horizon.max(1).into(),
+            round: self.config.accesses_per_round,
         };
         let mut queues: Vec<BinaryHeap<(u64, usize)>> =
             work.modules.iter().map(|_| BinaryHeap::new()).collect();
@@ -122,15 +154,24 @@ impl<M: Modules> Map<M> {
             prices,
             total,
             room: self.room.clone(),
-            even: BTreeSet::new(),
+            limit: even,
+            by_load: BTreeSet::new(),
             pieces,
             queues,
             entries: 0,
             pulled: 0,
             plan,
         };
+        let before = work.modules.iter().max().copied().unwrap_or(0);
         planner.run();
-        planner.plan
+        let after = planner.plan.loads.iter().max().copied().unwrap_or(0);
+        if before > even.excess(mean) || planner.prices.pays_a_round(before.saturating_sub(after)) {
+            return planner.plan;
+        }
+        Plan {
+            loads: work.modules.clone(),
+            ..Plan::default()
+        }
     }
 
     /// Keys that are asked for in subranges of busy modules, ascending, with what they count for.
@@ -175,8 +216,9 @@ struct Planner<'a, M> {
     total: u64,
     /// Of each module's arena what no step has taken.
     room: Vec<u64>,
-    /// Modules by load, without those that nothing more is done about.
-    even: BTreeSet<(u64, u32)>,
+    limit: Even,
+    /// Modules by load.
+    by_load: BTreeSet<(u64, u32)>,
     pieces: Vec<Piece>,
     queues: Vec<BinaryHeap<(u64, usize)>>,
     /// Entries and pulled keys that the plan adds.
@@ -192,10 +234,15 @@ impl<M: Modules> Planner<'_, M> {
 
     fn run(&mut self) {
         let loads = self.plan.loads.iter().zip(0..);
-        self.even = loads.map(|(load, module)| (*load, module)).collect();
+        self.by_load = loads.map(|(load, module)| (*load, module)).collect();
         let mut done = BTreeSet::new();
-        while let Some(&(load, module)) = self.even.iter().rev().find(|(_, module)| !done.contains(module)) {
-            if load * 100 <= self.mean() * EVEN || load <= self.mean() + 1 {
+        while let Some(&(load, module)) = self
+            .by_load
+            .iter()
+            .rev()
+            .find(|(_, module)| !done.contains(module))
+        {
+            if load <= self.limit.most(self.mean()) {
                 break;
             }
             if !self.relieve(module) {
@@ -219,8 +266,8 @@ impl<M: Modules> Planner<'_, M> {
 
     fn set_load(&mut self, module: u32, load: u64) {
         let old = std::mem::replace(&mut self.plan.loads[module as usize], load);
-        self.even.remove(&(old, module));
-        self.even.insert((load, module));
+        self.by_load.remove(&(old, module));
+        self.by_load.insert((load, module));
     }
 
     fn take(&mut self, piece: usize, to: To) {
@@ -254,12 +301,12 @@ impl<M: Modules> Planner<'_, M> {
     /// To the module that has least to do.
     fn shift(&mut self, number: usize) -> bool {
         let piece = &self.pieces[number];
-        let Some(&(least, other)) = self.even.first() else {
+        let Some(&(least, other)) = self.by_load.first() else {
             return false;
         };
         let from = self.plan.loads[piece.module as usize];
         let after = (from - piece.load).max(least + piece.load);
-        if least + piece.load > self.mean() * EVEN / 100 || after >= from {
+        if least + piece.load > self.limit.most(self.mean()) || after >= from {
             return false;
         }
         let needed = room_for(piece.keys);
@@ -287,7 +334,7 @@ impl<M: Modules> Planner<'_, M> {
         let mut children = self.children(piece, level, bits);
         children.sort_unstable_by_key(|child| std::cmp::Reverse((child.load, child.start)));
         let (from, mean) = (self.plan.loads[piece.module as usize], self.mean());
-        let least = self.even.first().map_or(0, |(load, _)| *load);
+        let least = self.by_load.first().map_or(0, |(load, _)| *load);
         let (mut rest, mut peak) = (from, 0);
         for child in &children {
             if rest <= mean {
