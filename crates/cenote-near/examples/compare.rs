@@ -1,6 +1,6 @@
 //! Compares the map with the baselines on simulated modules.
 //!
-//! `cargo run --release -p cenote-near --example compare -- [MODULES [KEYS [BATCH]]]`
+//! `cargo run --release -p cenote-near --example compare -- [MODULES [KEYS [BATCH [DESIGNS]]]]`, for example `-- 2048 8388608 2097152 near,range`.
 //!
 //! Everything that it prints is virtual time by the `upmem` profile: a model, not a measurement of hardware. For each operation and each skew it loads an index, executes
 //! batches to warm up, and then measures batches. Keys are drawn by a zipfian distribution over the loaded keys, whose ranks are scattered over them.
@@ -123,11 +123,13 @@ fn measure(design: usize, kind: usize, alpha: f64, shape: &Shape) -> Result<Meas
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut number = |or: u64| arguments.next().map_or(Ok(or), |text| text.parse());
+    let (modules, keys, batch) = (number(2048)?, number(1 << 22)?, number(1 << 20)?);
     let shape = Shape {
-        modules: number(2048)? as usize,
-        keys: number(1 << 21)?,
-        batch: number(1 << 19)? as usize,
+        modules: modules as usize,
+        keys,
+        batch: batch as usize,
     };
+    let chosen = arguments.next().unwrap_or_else(|| DESIGNS.join(","));
     println!(
         "Simulated, profile upmem: {} modules, {} keys, batches of {} operations ({} scans of {SCAN_KEYS} keys), {WARM} batches to warm up, {MEASURED} measured, seed 1.",
         shape.modules,
@@ -143,6 +145,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         for alpha in [0.0, 0.6, 1.2] {
             let mut near = 0.0;
             for (design, label) in DESIGNS.iter().enumerate() {
+                if !chosen.split(',').any(|one| one == *label) {
+                    continue;
+                }
                 let began = Instant::now();
                 let measured = measure(design, kind, alpha, &shape)?;
                 if design == 0 {

@@ -7,6 +7,7 @@ use crate::modules::Modules;
 
 use super::Map;
 use super::directory::{Entry, Place, mix};
+use super::load::{NONE, POINT};
 use super::moves::Arriving;
 use super::operation::{Answer, Operation};
 
@@ -42,6 +43,7 @@ impl<M: Modules> Map<M> {
     pub(super) fn dispatch(
         &mut self,
         operations: &[Operation],
+        located: &[u32],
         arriving: Arriving,
     ) -> (Vec<Vec<u8>>, Record) {
         let mut record = Record {
@@ -56,9 +58,11 @@ impl<M: Modules> Map<M> {
         let mut batches = arriving.batches;
         self.loads.fill(0);
         let (mean_point, _) = self.means.get(self.depth());
-        for operation in operations {
+        for (number, operation) in operations.iter().enumerate() {
+            // Entries stay while operations are dispatched; new ones may come.
+            let known = located.get(number).copied().filter(|id| *id != NONE);
             let way = match *operation {
-                Operation::Predecessor(key) => self.predecessor(key, &mut batches, &mut record),
+                Operation::Predecessor(key) => self.predecessor(key, known, &mut batches, &mut record),
                 Operation::Scan(from, to) => match Operation::ends(from, to) {
                     Some((first, last)) => self.scan(first, last, mean_point, &mut batches, &mut record),
                     None => Way::Done(Answer::Pairs(Vec::new())),
@@ -66,7 +70,9 @@ impl<M: Modules> Map<M> {
                 Operation::Get(key)
                 | Operation::Insert(key, _)
                 | Operation::Delete(key)
-                | Operation::Update { key, .. } => self.point(operation, key, &mut batches, &mut record),
+                | Operation::Update { key, .. } => {
+                    self.point(operation, key, known, &mut batches, &mut record)
+                }
             };
             record.ways.push(way);
         }
@@ -77,10 +83,11 @@ impl<M: Modules> Map<M> {
         &mut self,
         operation: &Operation,
         key: u64,
+        known: Option<u32>,
         batches: &mut [Vec<u8>],
         record: &mut Record,
     ) -> Way {
-        let (found, probes) = self.directory.locate(key);
+        let (found, probes) = self.find(key, known);
         record.steps += probes + 1;
         let mut made = false;
         let id = match (found, operation) {
@@ -122,7 +129,7 @@ impl<M: Modules> Map<M> {
         command.write(&mut batches[module as usize]);
         record.points += 1;
         record.steps += 1;
-        self.loads[module as usize] += 1;
+        self.loads[module as usize] += POINT;
         Way::Point { id, module, made }
     }
 
@@ -145,12 +152,23 @@ impl<M: Modules> Map<M> {
             .add(Entry::new(start, level, Place::Module(module), 0, None))
     }
 
-    fn predecessor(&mut self, key: u64, batches: &mut [Vec<u8>], record: &mut Record) -> Way {
+    /// The subrange of a key, if it is not known already, and the probes that it took.
+    fn find(&self, key: u64, known: Option<u32>) -> (Option<u32>, u64) {
+        known.map_or_else(|| self.directory.locate(key), |id| (Some(id), 0))
+    }
+
+    fn predecessor(
+        &mut self,
+        key: u64,
+        known: Option<u32>,
+        batches: &mut [Vec<u8>],
+        record: &mut Record,
+    ) -> Way {
         let (mut parts, mut own) = (0, None);
         record.points += 1;
         // The subrange of the key is found by its tables; where there is none, and for those before, by the index.
         let mut upto = key;
-        let (mut id, probes) = self.directory.locate(key);
+        let (mut id, probes) = self.find(key, known);
         record.steps += probes + 1;
         while let Some(at) = id.take().or_else(|| self.directory.back_from(upto).next()) {
             record.steps += 1;
@@ -169,7 +187,7 @@ impl<M: Modules> Map<M> {
                         Command::Predecessor(key.min(last)).write(&mut batches[*module as usize]);
                         record.parts.push(*module);
                         parts += 1;
-                        self.loads[*module as usize] += 1;
+                        self.loads[*module as usize] += POINT;
                         record.steps += 1;
                     }
                     if entry.surely_has_up_to(key, last) {
@@ -212,9 +230,11 @@ impl<M: Modules> Map<M> {
         }
         for module in &record.parts[begin..] {
             Command::Scan(first, last).write(&mut batches[*module as usize]);
+            self.loads[*module as usize] += POINT;
             record.steps += 1;
         }
         record.scans += 1;
+        record.steps += own.len() as u64;
         let parts = (record.parts.len() - begin) as u32;
         Way::Pairs { parts, own }
     }

@@ -1,11 +1,16 @@
 //! Step 1 of a batch: each operation's subrange, and what its modules will have to do.
 //!
-//! The unit of load is a point operation. A scan counts for as many as take its chases, in each subrange by the keys that it will read there, as if they lay evenly.
+//! A point operation counts for [`POINT`], and so does a scan's search. In each subrange, a scan counts for the chases along the keys that it will read there, as if they lay evenly.
 
 use crate::modules::Modules;
 
 use super::operation::Operation;
 use super::{Map, Place};
+
+/// What a point operation counts for.
+pub(super) const POINT: u64 = 16;
+/// No subrange.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Loads of one batch.
 pub(super) struct Work {
@@ -15,6 +20,8 @@ pub(super) struct Work {
     pub regions: Vec<u64>,
     /// Entries that have any.
     pub touched: Vec<u32>,
+    /// The subrange of each operation that has a key.
+    pub located: Vec<u32>,
     /// Steps of the host so far.
     pub steps: u64,
     /// Point operations, and scans.
@@ -74,6 +81,7 @@ impl<M: Modules> Map<M> {
             modules: vec![0; self.modules.count()],
             regions: vec![0; self.regions.count()],
             touched: Vec::new(),
+            located: Vec::with_capacity(operations.len()),
             steps: 0,
             points: 0,
             scans: 0,
@@ -81,36 +89,43 @@ impl<M: Modules> Map<M> {
         };
         let (point, _) = self.means.get(self.depth());
         for operation in operations {
+            let mut at = None;
             if let Some(key) = operation.key() {
                 work.points += 1;
                 let (id, probes) = self.directory.locate(key);
                 work.steps += probes;
                 if let Some(id) = id {
-                    self.add_load(&mut work, id, 1);
+                    self.add_load(&mut work, id, POINT);
                 }
+                at = id;
             } else if let Operation::Scan(from, to) = *operation {
                 work.scans += 1;
-                let Some((first, last)) = Operation::ends(from, to) else {
-                    continue;
-                };
-                let parts: Vec<u32> = self.directory.overlapping(first, last).collect();
-                for id in parts {
-                    work.steps += 1;
-                    let weight = self.scan_weight(id, first, last, point);
-                    self.add_load(&mut work, id, weight);
+                if let Some((first, last)) = Operation::ends(from, to) {
+                    let parts: Vec<u32> = self.directory.overlapping(first, last).collect();
+                    let mut search = POINT;
+                    for id in parts {
+                        work.steps += 1;
+                        let weight = self.scan_weight(id, first, last, point);
+                        self.add_load(&mut work, id, weight + std::mem::take(&mut search));
+                    }
                 }
             }
+            work.located.push(at.unwrap_or(NONE));
         }
         work
     }
 
-    /// What a scan's part in a subrange counts for.
-    pub(super) fn scan_weight(&self, id: u32, first: u64, last: u64, point: f64) -> u64 {
+    /// Keys that a scan will meet in a subrange, if they lie evenly.
+    pub(super) fn scan_keys(&self, id: u32, first: u64, last: u64) -> f64 {
         let entry = self.directory.entry(id);
         let end = self.directory.last(id);
         let overlap = (last.min(end) - first.max(entry.start)) as f64 + 1.0;
-        let share = overlap / ((end - entry.start) as f64 + 1.0);
-        1 + (entry.keys as f64 * share / point) as u64
+        entry.keys as f64 * overlap / ((end - entry.start) as f64 + 1.0)
+    }
+
+    /// What they count for.
+    pub(super) fn scan_weight(&self, id: u32, first: u64, last: u64, point: f64) -> u64 {
+        ((1.0 + self.scan_keys(id, first, last)) * POINT as f64 / point).ceil() as u64
     }
 
     fn add_load(&mut self, work: &mut Work, id: u32, load: u64) {

@@ -40,7 +40,7 @@ use directory::{Directory, Entry, Place};
 pub struct Config {
     /// Bits of a key in which the keys of a finest subrange differ.
     pub finest_shift: u8,
-    /// Bits from one shift to the next, at least; more if there are more modules.
+    /// Bits from one shift to the next; 0 for as many as there are modules, as the paper has it. Fewer bits leave fewer subranges, and take more probes.
     pub split_bits: u8,
     /// A subrange with so few keys may be pulled though it is not of the finest shift.
     pub pull_keys: u64,
@@ -70,7 +70,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             finest_shift: 4,
-            split_bits: 4,
+            split_bits: 5,
             pull_keys: 4,
             pulled_max: 1 << 20,
             entries_max: 1 << 20,
@@ -144,7 +144,7 @@ pub struct Map<M> {
     means: load::Means,
     regions: cold::Regions,
     moves: Moves,
-    /// Operations that each module had in the last batch.
+    /// What each module had to do in the last batch.
     loads: Vec<u64>,
     lost: Option<MapError>,
 }
@@ -187,7 +187,10 @@ fn shifts(config: &Config, modules: usize) -> Vec<u8> {
         modules.saturating_mul(8).next_power_of_two()
     };
     let bits = regions.trailing_zeros() as u8;
-    let step = bits.max(config.split_bits).max(1);
+    let step = match config.split_bits {
+        0 => bits.max(1),
+        bits => bits,
+    };
     let mut shift = 64u8.saturating_sub(bits).max(config.finest_shift);
     let mut shifts = vec![shift];
     while shift > config.finest_shift {
@@ -302,17 +305,22 @@ impl<M: Modules> Map<M> {
             return Ok(Vec::new());
         }
         let mut arriving = moves::Arriving::new(self.modules.count());
+        let mut located = Vec::new();
         if self.config.adaptive {
             let mut work = self.count_load(operations);
             let plan = self.plan(operations, &mut work);
             let back = self.plan_back(&work, &plan);
+            let unmoved = plan.steps.is_empty() && back.merges.is_empty();
             self.carry_out(plan, back, &mut arriving)?;
+            if unmoved {
+                located = std::mem::take(&mut work.located);
+            }
             for id in &work.touched {
                 self.directory.entry_mut(*id).load = 0;
             }
             self.modules.host_steps(work.steps);
         }
-        let (batches, record) = self.dispatch(operations, arriving);
+        let (batches, record) = self.dispatch(operations, &located, arriving);
         self.modules.host_steps(record.steps);
         let answers = self.round(batches)?;
         self.read_answers(operations, record, &answers)
@@ -380,7 +388,7 @@ impl<M: Modules> Map<M> {
         self.moves
     }
 
-    /// Operations that each module had in the last batch, scans in as many point operations as take their chases.
+    /// What each module had to do in the last batch: 16 for a point operation, and for scans as many as for point operations with as many chases.
     pub fn loads(&self) -> &[u64] {
         &self.loads
     }

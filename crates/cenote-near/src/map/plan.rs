@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use crate::modules::Modules;
 
 use super::Map;
-use super::load::Work;
+use super::load::{POINT, Work};
 use super::moves::room_for;
 use super::operation::Operation;
 
@@ -61,7 +61,8 @@ impl Even {
 
     /// Beyond this a module is relieved even if that takes a round that does not pay.
     fn excess(self, mean: u64) -> u64 {
-        (mean as f64 * 1.35) as u64
+        let mean = mean as f64;
+        (mean * 1.35).max(mean + 4.5 * (mean * self.part).sqrt()) as u64
     }
 }
 
@@ -76,6 +77,11 @@ struct Piece {
     keys: u64,
     /// Its keys were counted, not estimated.
     exact: bool,
+}
+
+/// Point operations that a load is.
+fn ops(load: u64) -> f64 {
+    load as f64 / POINT as f64
 }
 
 /// Equations 1 to 5.
@@ -93,12 +99,12 @@ impl Prices {
     fn pays(&self, benefit: u64, keys: u64) -> bool {
         let keys = keys as f64;
         let cost = self.point + (self.depth + keys) + keys * 16.0 * self.per_byte;
-        benefit as f64 * self.horizon - cost / self.mean > 0.0
+        ops(benefit) * self.horizon - cost / self.mean > 0.0
     }
 
     /// Whether a round of its own pays for all that a plan takes from the busiest module.
     fn pays_a_round(&self, benefit: u64) -> bool {
-        benefit as f64 * self.horizon * self.mean > self.round
+        ops(benefit) * self.horizon * self.mean > self.round
     }
 }
 
@@ -190,15 +196,20 @@ impl<M: Modules> Map<M> {
         for operation in operations {
             if let Some(key) = operation.key() {
                 if self.directory.locate(key).0.is_some_and(is_busy) {
-                    requests.push((key, 1));
+                    requests.push((key, POINT));
                 }
             } else if let Operation::Scan(from, to) = *operation
                 && let Some((first, last)) = Operation::ends(from, to)
             {
                 for id in self.directory.overlapping(first, last) {
                     if is_busy(id) {
-                        let at = first.max(self.directory.entry(id).start);
-                        requests.push((at, self.scan_weight(id, first, last, point)));
+                        let weight = self.scan_weight(id, first, last, point);
+                        let from = first.max(self.directory.entry(id).start);
+                        let to = last.min(self.directory.last(id));
+                        // Its load lies along what it reads.
+                        let points = (self.scan_keys(id, first, last) as u64).clamp(1, 16).min(weight);
+                        let step = (to - from) / points;
+                        requests.extend((0..points).map(|point| (from + step * point, weight / points)));
                     }
                 }
             }
@@ -286,10 +297,10 @@ impl<M: Modules> Planner<'_, M> {
             to,
         });
         self.note(start);
-        self.set_load(module, self.plan.loads[module as usize] - load);
+        self.set_load(module, self.plan.loads[module as usize].saturating_sub(load));
         match to {
             To::Module(other) => self.set_load(other, self.plan.loads[other as usize] + load),
-            To::Host => self.total -= load,
+            To::Host => self.total = self.total.saturating_sub(load),
         }
     }
 
@@ -305,7 +316,7 @@ impl<M: Modules> Planner<'_, M> {
             return false;
         };
         let from = self.plan.loads[piece.module as usize];
-        let after = (from - piece.load).max(least + piece.load);
+        let after = from.saturating_sub(piece.load).max(least + piece.load);
         if least + piece.load > self.limit.most(self.mean()) || after >= from {
             return false;
         }
@@ -340,7 +351,7 @@ impl<M: Modules> Planner<'_, M> {
             if rest <= mean {
                 break;
             }
-            rest -= child.load;
+            rest = rest.saturating_sub(child.load);
             peak = peak.max((least + child.load).min(mean));
         }
         let benefit = from.saturating_sub(rest.max(peak));
