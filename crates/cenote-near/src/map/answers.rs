@@ -29,17 +29,8 @@ impl<M: Modules> Map<M> {
         &mut self,
         operations: &[Operation],
         record: Record,
-        answers: &[Vec<u8>],
+        readers: &mut [Reader<'_>],
     ) -> Result<Vec<Answer>, MapError> {
-        let mut readers: Vec<Reader<'_>> = answers.iter().map(|answers| Reader(answers)).collect();
-        for (module, (reader, imports)) in (0..).zip(readers.iter_mut().zip(&record.imports)) {
-            for _ in 0..*imports {
-                // The host has made sure that there is room.
-                if reader.byte() != Some(1) {
-                    return Err(self.lose(MapError::Answers { module }));
-                }
-            }
-        }
         let mut parts = record.parts.iter().copied();
         let mut all = Vec::with_capacity(operations.len());
         for (operation, way) in operations.iter().zip(record.ways) {
@@ -78,11 +69,6 @@ impl<M: Modules> Map<M> {
             match answer {
                 Some(answer) => all.push(answer),
                 None => return Err(self.lose(MapError::Answers { module: asked })),
-            }
-        }
-        for (module, reader) in (0..).zip(&readers) {
-            if !reader.0.is_empty() {
-                return Err(self.lose(MapError::Answers { module }));
             }
         }
         self.settle_batch(record.touched);

@@ -8,7 +8,6 @@ use crate::modules::Modules;
 use super::Map;
 use super::directory::{Entry, Place, mix};
 use super::load::{NONE, POINT};
-use super::moves::Arriving;
 use super::operation::{Answer, Operation};
 
 /// What becomes of an operation.
@@ -28,8 +27,6 @@ pub(super) struct Record {
     pub ways: Vec<Way>,
     /// Modules of the parts, in the order of operations.
     pub parts: Vec<u32>,
-    /// Imports that each module answers first.
-    pub imports: Vec<u32>,
     /// Subranges that may have lost keys or are new, of modules and of the host.
     pub touched: Vec<u32>,
     /// Operations that went to modules.
@@ -40,22 +37,16 @@ pub(super) struct Record {
 }
 
 impl<M: Modules> Map<M> {
-    pub(super) fn dispatch(
-        &mut self,
-        operations: &[Operation],
-        located: &[u32],
-        arriving: Arriving,
-    ) -> (Vec<Vec<u8>>, Record) {
+    pub(super) fn dispatch(&mut self, operations: &[Operation], located: &[u32]) -> (Vec<Vec<u8>>, Record) {
         let mut record = Record {
             ways: Vec::with_capacity(operations.len()),
             parts: Vec::new(),
-            imports: arriving.counts,
             touched: Vec::new(),
             points: 0,
             scans: 0,
             steps: 0,
         };
-        let mut batches = arriving.batches;
+        let mut batches = vec![Vec::new(); self.modules.count()];
         self.loads.fill(0);
         let (mean_point, _) = self.means.get(self.depth());
         for (number, operation) in operations.iter().enumerate() {
@@ -213,7 +204,7 @@ impl<M: Modules> Map<M> {
     ) -> Way {
         let mut own = Vec::new();
         let begin = record.parts.len();
-        for id in self.directory.overlapping(first, last) {
+        for (id, weight) in self.scan_parts(first, last, mean_point) {
             let entry = self.directory.entry(id);
             record.steps += 1;
             match &entry.place {
@@ -221,7 +212,7 @@ impl<M: Modules> Map<M> {
                     own.extend(pairs.range(first..=last).map(|(key, value)| (*key, *value)));
                 }
                 Place::Module(module) => {
-                    self.loads[*module as usize] += self.scan_weight(id, first, last, mean_point);
+                    self.loads[*module as usize] += weight;
                     if (entry.keys > 0 || entry.grows) && !record.parts[begin..].contains(module) {
                         record.parts.push(*module);
                     }
@@ -230,7 +221,6 @@ impl<M: Modules> Map<M> {
         }
         for module in &record.parts[begin..] {
             Command::Scan(first, last).write(&mut batches[*module as usize]);
-            self.loads[*module as usize] += POINT;
             record.steps += 1;
         }
         record.scans += 1;

@@ -1,6 +1,6 @@
 //! Step 1 of a batch: each operation's subrange, and what its modules will have to do.
 //!
-//! A point operation counts for [`POINT`], and so does a scan's search. In each subrange, a scan counts for the chases along the keys that it will read there, as if they lay evenly.
+//! A point operation counts for [`POINT`], and so does a scan's search in each module. In each subrange, a scan counts for the chases along the keys that it will read there, as if they lay evenly.
 
 use crate::modules::Modules;
 
@@ -101,12 +101,9 @@ impl<M: Modules> Map<M> {
             } else if let Operation::Scan(from, to) = *operation {
                 work.scans += 1;
                 if let Some((first, last)) = Operation::ends(from, to) {
-                    let parts: Vec<u32> = self.directory.overlapping(first, last).collect();
-                    let mut search = POINT;
-                    for id in parts {
+                    for (id, weight) in self.scan_parts(first, last, point) {
                         work.steps += 1;
-                        let weight = self.scan_weight(id, first, last, point);
-                        self.add_load(&mut work, id, weight + std::mem::take(&mut search));
+                        self.add_load(&mut work, id, weight);
                     }
                 }
             }
@@ -123,9 +120,22 @@ impl<M: Modules> Map<M> {
         entry.keys as f64 * overlap / ((end - entry.start) as f64 + 1.0)
     }
 
-    /// What they count for.
-    pub(super) fn scan_weight(&self, id: u32, first: u64, last: u64, point: f64) -> u64 {
-        ((1.0 + self.scan_keys(id, first, last)) * POINT as f64 / point).ceil() as u64
+    /// The subranges of a scan, with what it counts for in each. The search in a module counts where the scan meets the module first.
+    pub(super) fn scan_parts(&self, first: u64, last: u64, point: f64) -> Vec<(u32, u64)> {
+        let mut seen = Vec::new();
+        let parts = self.directory.overlapping(first, last);
+        let weigh = |id: u32| {
+            let chases = 1.0 + self.scan_keys(id, first, last);
+            let weight = (chases * POINT as f64 / point).ceil() as u64;
+            match self.directory.entry(id).module() {
+                Some(module) if !seen.contains(&module) => {
+                    seen.push(module);
+                    (id, weight + POINT)
+                }
+                _ => (id, weight),
+            }
+        };
+        parts.map(weigh).collect()
     }
 
     fn add_load(&mut self, work: &mut Work, id: u32, load: u64) {
@@ -142,5 +152,28 @@ impl<M: Modules> Map<M> {
             work.modules[module as usize] += load;
             work.parts += 1;
         }
+    }
+}
+
+/// What modules usually have to do: batches differ by chance.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Usual(Vec<u64>);
+
+impl Usual {
+    /// Half of what was usual and half of what a batch shows; or what it shows, if chance does not explain the difference.
+    pub fn with(&self, loads: &[u64], part: f64) -> Vec<u64> {
+        let mut usual = self.0.iter().copied();
+        let blend = |load: &u64| match usual.next() {
+            Some(usual) if usual.abs_diff(*load) as f64 <= 5.0 * (usual as f64 * part).sqrt() => {
+                usual.midpoint(*load)
+            }
+            _ => *load,
+        };
+        loads.iter().map(blend).collect()
+    }
+
+    pub fn set(&mut self, loads: &[u64]) {
+        self.0.clear();
+        self.0.extend_from_slice(loads);
     }
 }

@@ -28,7 +28,7 @@ mod plan;
 mod tests;
 
 use crate::device::Skiplist;
-use crate::device::command::Command;
+use crate::device::command::{Command, Reader};
 use crate::modules::{Counters, Modules, ModulesError, Profile, ProfileError, Simulated, Threads};
 
 pub use operation::{Answer, Operation};
@@ -133,8 +133,10 @@ pub struct Map<M> {
     modules: M,
     config: Config,
     directory: Directory,
-    /// Commands that each module gets first in its next round; they have no answers.
+    /// Commands that each module gets first in its next round: subranges that arrive, and those that it forgets.
     pending: Vec<Vec<u8>>,
+    /// How many arrive: each has an answer of a byte.
+    arriving: Vec<u32>,
     /// Words of each module's arena that were never used.
     room: Vec<u64>,
     keys: u64,
@@ -142,6 +144,7 @@ pub struct Map<M> {
     /// Numbers of pulled subranges.
     pulled: std::collections::BTreeSet<u32>,
     means: load::Means,
+    usual: load::Usual,
     regions: cold::Regions,
     moves: Moves,
     /// What each module had to do in the last batch.
@@ -169,6 +172,11 @@ impl Map<Simulated<Skiplist>> {
         let modules = Simulated::new(programs(&config, modules), profile)?;
         Self::new(config, modules)
     }
+}
+
+/// Answers that are read from the front.
+fn readers(answers: &[Vec<u8>]) -> Vec<Reader<'_>> {
+    answers.iter().map(|answers| Reader(answers)).collect()
 }
 
 /// An empty module each.
@@ -219,11 +227,13 @@ impl<M: Modules> Map<M> {
             modules,
             directory,
             pending: vec![Vec::new(); count],
+            arriving: vec![0; count],
             room: vec![config.module_bytes / 4; count],
             keys: 0,
             pulled_keys: 0,
             pulled: std::collections::BTreeSet::new(),
             means: load::Means::default(),
+            usual: load::Usual::default(),
             regions: cold::Regions::new(regions),
             moves: Moves::default(),
             loads: vec![0; count],
@@ -259,8 +269,6 @@ impl<M: Modules> Map<M> {
         }
         self.pulled.clear();
         self.pulled_keys = 0;
-        let mut batches = std::mem::take(&mut self.pending);
-        let mut wanted = vec![0u64; batches.len()];
         let mut rest = pairs;
         for region in 0..self.regions.count() {
             let start = self.regions.start(region, self.directory.shift(0));
@@ -268,32 +276,21 @@ impl<M: Modules> Map<M> {
             let (here, after) = rest.split_at(rest.partition_point(|pair| pair.0 <= last));
             rest = after;
             let module = self.home(region);
-            let bytes = moves::bytes_of(here);
-            let batch = &mut batches[module as usize];
-            Command::Import(start, self.directory.shift(0), &bytes).write(batch);
-            wanted[module as usize] += 1;
+            self.import(module, start, 0, &moves::bytes_of(here));
             let least = here.first().map(|pair| pair.0);
             let keys = here.len() as u64;
             self.directory
                 .add(Entry::new(start, 0, Place::Module(module), keys, least));
         }
         self.regions.all_whole();
-        self.pending = vec![Vec::new(); batches.len()];
-        let answers = self.round(batches)?;
-        for (module, (answers, wanted)) in answers.iter().zip(wanted).enumerate() {
-            if answers.len() as u64 != wanted || answers.iter().any(|done| *done != 1) {
-                return Err(self.lose(MapError::Answers {
-                    module: module as u32,
-                }));
-            }
-        }
+        self.round(vec![Vec::new(); self.modules.count()])?;
         self.keys = pairs.len() as u64;
         Ok(())
     }
 
     /// Executes operations as if one after another. Their answers, in order.
     ///
-    /// Costs a round, and one more if subranges are redistributed.
+    /// Costs a round, and one more if redistribution pays for it within the batch. Else what it takes from modules comes with the answers, and arrives elsewhere with the next batch.
     ///
     /// # Errors
     /// Modules failed; the map is lost.
@@ -304,26 +301,48 @@ impl<M: Modules> Map<M> {
         if operations.is_empty() {
             return Ok(Vec::new());
         }
-        let mut arriving = moves::Arriving::new(self.modules.count());
         let mut located = Vec::new();
+        let mut later = None;
         if self.config.adaptive {
             let mut work = self.count_load(operations);
             let plan = self.plan(operations, &mut work);
             let back = self.plan_back(&work, &plan);
-            let unmoved = plan.steps.is_empty() && back.merges.is_empty();
-            self.carry_out(plan, back, &mut arriving)?;
-            if unmoved {
-                located = std::mem::take(&mut work.located);
-            }
             for id in &work.touched {
                 self.directory.entry_mut(*id).load = 0;
             }
             self.modules.host_steps(work.steps);
+            if plan.at_once {
+                let mut batches = vec![Vec::new(); self.modules.count()];
+                let awaited = self.send_moves(plan, back, &mut batches);
+                let answers = self.round(batches)?;
+                self.settle_moves(awaited, &mut readers(&answers))?;
+            } else {
+                located = std::mem::take(&mut work.located);
+                later = Some((plan, back));
+            }
         }
-        let (batches, record) = self.dispatch(operations, &located, arriving);
+        let (mut batches, record) = self.dispatch(operations, &located);
+        let awaited = later.map(|(plan, back)| self.send_moves(plan, back, &mut batches));
         self.modules.host_steps(record.steps);
         let answers = self.round(batches)?;
-        self.read_answers(operations, record, &answers)
+        let mut readers = readers(&answers);
+        let all = self.read_answers(operations, record, &mut readers)?;
+        if let Some(awaited) = awaited {
+            self.settle_moves(awaited, &mut readers)?;
+        }
+        match readers.iter().position(|reader| !reader.0.is_empty()) {
+            Some(module) => Err(self.lose(MapError::Answers {
+                module: module as u32,
+            })),
+            None => Ok(all),
+        }
+    }
+
+    /// Has a subrange arrive in a module before anything else of the next round.
+    fn import(&mut self, module: u32, start: u64, level: u8, pairs: &[u8]) {
+        let shift = self.directory.shift(level);
+        Command::Import(start, shift, pairs).write(&mut self.pending[module as usize]);
+        self.arriving[module as usize] += 1;
     }
 
     /// A round with what is pending first. Answers are without their closing words, which are taken note of.
@@ -352,8 +371,15 @@ impl<M: Modules> Map<M> {
             let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| closing[at * 4 + byte]));
             self.means.add(word(0).into(), word(1).into());
             self.room[module] = word(2).into();
-            let len = rest.len();
+            let (len, arrived) = (rest.len(), std::mem::take(&mut self.arriving[module]) as usize);
+            // The host has made sure that there is room.
+            if rest.len() < arrived || rest[..arrived].iter().any(|done| *done != 1) {
+                return Err(self.lose(MapError::Answers {
+                    module: module as u32,
+                }));
+            }
             answers.truncate(len);
+            answers.drain(..arrived);
         }
         Ok(answers)
     }

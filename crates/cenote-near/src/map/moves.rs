@@ -1,6 +1,7 @@
-//! Carries out a plan: one round takes pairs from their modules, and what arrives in others goes at the beginning of their next batches.
+//! Carries out a plan: modules split, and give away what is to go elsewhere; that arrives at the beginning of the next round.
 //!
-//! Between the two the host has the pairs alone. Nothing else is executed meanwhile, and if a round fails the map is lost as a whole.
+//! The commands are either a round of their own before the batch, or come after all commands of the batch. In both cases nothing is executed between the moment when a subrange leaves its
+//! module and the one when it is in the other: the host has its pairs alone, and the directory says already where they will be. If a round fails, the map is lost as a whole.
 
 use crate::device::command::{Command, Pairs, Reader, TOO_MANY};
 use crate::modules::Modules;
@@ -9,27 +10,6 @@ use super::cold::Back;
 use super::directory::{Entry, Place};
 use super::plan::{Plan, Step, To};
 use super::{Map, MapError};
-
-/// Imports at the beginning of each module's batch.
-pub(super) struct Arriving {
-    pub batches: Vec<Vec<u8>>,
-    /// How many: each has an answer of a byte.
-    pub counts: Vec<u32>,
-}
-
-impl Arriving {
-    pub fn new(modules: usize) -> Self {
-        Self {
-            batches: vec![Vec::new(); modules],
-            counts: vec![0; modules],
-        }
-    }
-
-    pub fn import(&mut self, module: u32, start: u64, shift: u8, pairs: &[u8]) {
-        Command::Import(start, shift, pairs).write(&mut self.batches[module as usize]);
-        self.counts[module as usize] += 1;
-    }
-}
 
 /// Pairs as a command has them.
 pub(super) fn bytes_of(pairs: &[(u64, u64)]) -> Vec<u8> {
@@ -47,22 +27,23 @@ pub(super) fn room_for(keys: u64) -> u64 {
 }
 
 /// What the host awaits of a module.
+#[derive(Clone, Copy)]
 enum Awaited {
     Split { start: u64, level: u8 },
     Take { start: u64, to: To },
     Merge { region: usize },
 }
 
+/// What modules have been told, by modules, and what is brought back.
+pub(super) struct Sent {
+    awaited: Vec<Vec<Awaited>>,
+    back: Back,
+}
+
 impl<M: Modules> Map<M> {
-    pub(super) fn carry_out(
-        &mut self,
-        plan: Plan,
-        back: Back,
-        arriving: &mut Arriving,
-    ) -> Result<(), MapError> {
-        let count = self.modules.count();
-        let mut batches = vec![Vec::new(); count];
-        let mut awaited: Vec<Vec<Awaited>> = (0..count).map(|_| Vec::new()).collect();
+    /// Appends the commands to batches.
+    pub(super) fn send_moves(&self, plan: Plan, back: Back, batches: &mut [Vec<u8>]) -> Sent {
+        let mut awaited: Vec<Vec<Awaited>> = batches.iter().map(|_| Vec::new()).collect();
         for step in plan.steps {
             match step {
                 Step::Split { module, start, level } => {
@@ -83,62 +64,73 @@ impl<M: Modules> Map<M> {
                 }
             }
         }
-        let mut merged: Vec<(usize, Vec<(u64, u64)>)> = Vec::new();
-        for region in back.merges {
-            let mut pairs = Vec::new();
+        for &region in &back.merges {
             for (id, module) in self.parts_of_region(region) {
                 if let Some(module) = module {
                     let entry = self.directory.entry(id);
                     let shift = self.directory.shift(entry.level);
                     Command::Export(entry.start, shift, TOO_MANY - 1).write(&mut batches[module as usize]);
                     awaited[module as usize].push(Awaited::Merge { region });
-                } else {
+                }
+            }
+        }
+        Sent { awaited, back }
+    }
+
+    /// Reads the answers, which come next.
+    pub(super) fn settle_moves(&mut self, sent: Sent, readers: &mut [Reader<'_>]) -> Result<(), MapError> {
+        let mut merged: Vec<(usize, Vec<(u64, u64)>)> = Vec::new();
+        merged.extend(sent.back.merges.iter().map(|region| (*region, Vec::new())));
+        for (module, (reader, awaited)) in (0..).zip(readers.iter_mut().zip(sent.awaited)) {
+            for one in awaited {
+                self.settle(module, one, reader, &mut merged)
+                    .ok_or(MapError::Answers { module })
+                    .map_err(|error| self.lose(error))?;
+            }
+        }
+        for (region, mut pairs) in merged {
+            for (id, module) in self.parts_of_region(region) {
+                if module.is_none() {
                     pairs.append(&mut self.pulled_pairs(id));
                     self.pulled.remove(&id);
                     self.pulled_keys -= self.directory.entry(id).keys;
                 }
                 self.directory.remove(id);
             }
-            merged.push((region, pairs));
-        }
-        if batches.iter().any(|batch| !batch.is_empty()) {
-            let answers = self.round(batches)?;
-            for (module, (answers, awaited)) in (0..).zip(answers.iter().zip(awaited)) {
-                let mut rest = Reader(answers);
-                for one in awaited {
-                    self.settle(module, one, &mut rest, &mut merged, arriving)
-                        .ok_or(MapError::Answers { module })
-                        .map_err(|error| self.lose(error))?;
-                }
-            }
-        }
-        for (region, mut pairs) in merged {
             pairs.sort_unstable();
             self.moves.merges += 1;
             self.moves.pairs += pairs.len() as u64;
-            self.restore(region, &pairs, arriving);
+            self.restore(region, &pairs);
         }
-        for (id, module) in back.returns {
-            let needed = room_for(self.directory.entry(id).keys);
-            if self.room[module as usize] < needed {
-                continue;
+        for (id, module) in sent.back.returns {
+            // The batch may have emptied it.
+            if self.pulled.contains(&id) {
+                self.give_back(id, module);
             }
-            self.room[module as usize] -= needed;
-            let pairs = self.pulled_pairs(id);
-            let entry = self.directory.entry_mut(id);
-            entry.place = Place::Module(module);
-            entry.cold = 0;
-            let (start, level) = (entry.start, entry.level);
-            arriving.import(module, start, self.directory.shift(level), &bytes_of(&pairs));
-            self.pulled.remove(&id);
-            self.pulled_keys -= pairs.len() as u64;
-            self.moves.returns += 1;
         }
         Ok(())
     }
 
+    /// A pulled subrange goes to a module, if that has room.
+    fn give_back(&mut self, id: u32, module: u32) {
+        let needed = room_for(self.directory.entry(id).keys);
+        if self.room[module as usize] < needed {
+            return;
+        }
+        self.room[module as usize] -= needed;
+        let pairs = self.pulled_pairs(id);
+        let entry = self.directory.entry_mut(id);
+        entry.place = Place::Module(module);
+        entry.cold = 0;
+        let (start, level) = (entry.start, entry.level);
+        self.import(module, start, level, &bytes_of(&pairs));
+        self.pulled.remove(&id);
+        self.pulled_keys -= pairs.len() as u64;
+        self.moves.returns += 1;
+    }
+
     /// A region's coarsest subrange, with these pairs.
-    fn restore(&mut self, region: usize, pairs: &[(u64, u64)], arriving: &mut Arriving) {
+    fn restore(&mut self, region: usize, pairs: &[(u64, u64)]) {
         let shift = self.directory.shift(0);
         let start = self.regions.start(region, shift);
         let module = self.home(region);
@@ -157,7 +149,7 @@ impl<M: Modules> Map<M> {
         self.room[module as usize] -= needed;
         self.directory
             .add(Entry::new(start, 0, Place::Module(module), keys, least));
-        arriving.import(module, start, shift, &bytes_of(pairs));
+        self.import(module, start, 0, &bytes_of(pairs));
     }
 
     /// Takes note of an answer; none if it is not one.
@@ -167,7 +159,6 @@ impl<M: Modules> Map<M> {
         awaited: Awaited,
         rest: &mut Reader<'_>,
         merged: &mut [(usize, Vec<(u64, u64)>)],
-        arriving: &mut Arriving,
     ) -> Option<()> {
         match awaited {
             Awaited::Split { start, level } => {
@@ -200,7 +191,7 @@ impl<M: Modules> Map<M> {
                     && self.directory.entry(id).module() == Some(module)
                     && self.directory.entry(id).keys == u64::from(count)
                 {
-                    self.arrive(id, to, pairs, arriving);
+                    self.arrive(id, to, pairs);
                 }
             }
             Awaited::Merge { region } => {
@@ -228,7 +219,7 @@ impl<M: Modules> Map<M> {
     }
 
     /// A subrange has been taken from its module, and gets to where it goes.
-    fn arrive(&mut self, id: u32, to: To, pairs: Pairs<'_>, arriving: &mut Arriving) {
+    fn arrive(&mut self, id: u32, to: To, pairs: Pairs<'_>) {
         self.moves.pairs += pairs.len() as u64;
         let needed = room_for(pairs.len() as u64);
         let to = match to {
@@ -246,7 +237,7 @@ impl<M: Modules> Map<M> {
         match to {
             To::Module(module) => {
                 self.room[module as usize] -= needed;
-                arriving.import(module, start, self.directory.shift(level), pairs.0);
+                self.import(module, start, level, pairs.0);
                 self.directory.entry_mut(id).place = Place::Module(module);
                 self.moves.moves += 1;
             }

@@ -1,8 +1,8 @@
 //! Redistribution: what a batch has split, moved and pulled before it is executed (the paper, section IV-B).
 //!
 //! Busiest module first, and of a module its heaviest piece first. A *piece* is a subrange, or the part of one that an earlier step of the plan splits: its keys are estimated, so a step that takes it
-//! says how many it expects at most. A step is taken if it pays: `Prices::pays` is equations 1 to 5. Beyond the paper, a benefit is expected to last for some batches, a plan as a whole must pay for its round,
-//! unless a module has far more than its share, and what chance alone may give a module does not count.
+//! says how many it expects at most. A step is taken if it pays: `Prices::pays` is equations 1 to 5. Beyond the paper, a benefit is expected to last for some batches, what chance alone may give a module does not count, and
+//! the plan has a round of its own only if the batch itself gains more by it.
 
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -43,6 +43,8 @@ pub(super) struct Plan {
     pub regions: BTreeSet<usize>,
     /// What modules will have to do.
     pub loads: Vec<u64>,
+    /// Whether a round of its own pays for it within this batch.
+    pub at_once: bool,
 }
 
 /// What no module has more than is even.
@@ -53,16 +55,16 @@ struct Even {
 }
 
 impl Even {
-    /// The most that a module may have: a twentieth above the mean, or what chance gives to one in some hundred modules if all are alike.
+    /// The most that a module may have: a twentieth above the mean, or what chance gives to some if all are alike.
     fn most(self, mean: u64) -> u64 {
         let mean = mean as f64;
-        (mean * 1.05).max(mean + 2.5 * (mean * self.part).sqrt()) as u64 + 1
+        (mean * 1.05).max(mean + (mean * self.part).sqrt()) as u64 + 1
     }
 
-    /// Beyond this a module is relieved even if that takes a round that does not pay.
+    /// Beyond this there is something to be done.
     fn excess(self, mean: u64) -> u64 {
         let mean = mean as f64;
-        (mean * 1.35).max(mean + 4.5 * (mean * self.part).sqrt()) as u64
+        (mean * 1.2).max(mean + 3.0 * (mean * self.part).sqrt()) as u64
     }
 }
 
@@ -102,26 +104,30 @@ impl Prices {
         ops(benefit) * self.horizon - cost / self.mean > 0.0
     }
 
-    /// Whether a round of its own pays for all that a plan takes from the busiest module.
+    /// Whether all that a plan takes from the busiest module pays for a round within the batch.
     fn pays_a_round(&self, benefit: u64) -> bool {
-        ops(benefit) * self.horizon * self.mean > self.round
+        ops(benefit) * self.mean > self.round
     }
 }
 
 impl<M: Modules> Map<M> {
     pub(super) fn plan(&mut self, operations: &[Operation], work: &mut Work) -> Plan {
-        let total: u64 = work.modules.iter().sum();
-        let mean = total / work.modules.len() as u64;
+        let count = work.modules.len() as u64;
+        let even = Even {
+            part: work.modules.iter().sum::<u64>() as f64 / work.parts.max(1) as f64,
+        };
+        let loads = self.usual.with(&work.modules, even.part);
+        self.usual.set(&loads);
+        let total: u64 = loads.iter().sum();
+        let mean = total / count;
         let plan = Plan {
-            loads: work.modules.clone(),
+            loads: loads.clone(),
             ..Plan::default()
         };
-        let even = Even {
-            part: total as f64 / work.parts.max(1) as f64,
-        };
         let most = even.most(mean);
-        let busy = |load: u64| load > most;
-        if !work.modules.iter().any(|load| busy(*load)) {
+        let busy = |module: u32| loads[module as usize] > most;
+        let before = loads.iter().max().copied().unwrap_or(0);
+        if before <= even.excess(mean) {
             return plan;
         }
         let (point, range) = self.means.get(self.depth());
@@ -140,7 +146,7 @@ impl<M: Modules> Map<M> {
         for &id in &work.touched {
             let entry = self.directory.entry(id);
             let Some(module) = entry.module() else { continue };
-            if busy(work.modules[module as usize]) {
+            if busy(module) {
                 queues[module as usize].push((entry.load, pieces.len()));
                 pieces.push(Piece {
                     start: entry.start,
@@ -152,7 +158,7 @@ impl<M: Modules> Map<M> {
                 });
             }
         }
-        let requests = self.requests(operations, work, &busy, point);
+        let requests = self.requests(operations, &busy, point);
         work.steps += requests.len() as u64;
         let mut planner = Planner {
             map: self,
@@ -168,30 +174,17 @@ impl<M: Modules> Map<M> {
             pulled: 0,
             plan,
         };
-        let before = work.modules.iter().max().copied().unwrap_or(0);
         planner.run();
-        let after = planner.plan.loads.iter().max().copied().unwrap_or(0);
-        if before > even.excess(mean) || planner.prices.pays_a_round(before.saturating_sub(after)) {
-            return planner.plan;
-        }
-        Plan {
-            loads: work.modules.clone(),
-            ..Plan::default()
-        }
+        let Planner { mut plan, prices, .. } = planner;
+        let after = plan.loads.iter().max().copied().unwrap_or(0);
+        plan.at_once = prices.pays_a_round(before.saturating_sub(after));
+        self.usual.set(&plan.loads);
+        plan
     }
 
     /// Keys that are asked for in subranges of busy modules, ascending, with what they count for.
-    fn requests(
-        &self,
-        operations: &[Operation],
-        work: &Work,
-        busy: &impl Fn(u64) -> bool,
-        point: f64,
-    ) -> Vec<(u64, u64)> {
-        let is_busy = |id: u32| {
-            let module = self.directory.entry(id).module();
-            module.is_some_and(|module| busy(work.modules[module as usize]))
-        };
+    fn requests(&self, operations: &[Operation], busy: &impl Fn(u32) -> bool, point: f64) -> Vec<(u64, u64)> {
+        let is_busy = |id: u32| self.directory.entry(id).module().is_some_and(busy);
         let mut requests = Vec::new();
         for operation in operations {
             if let Some(key) = operation.key() {
@@ -201,9 +194,8 @@ impl<M: Modules> Map<M> {
             } else if let Operation::Scan(from, to) = *operation
                 && let Some((first, last)) = Operation::ends(from, to)
             {
-                for id in self.directory.overlapping(first, last) {
+                for (id, weight) in self.scan_parts(first, last, point) {
                     if is_busy(id) {
-                        let weight = self.scan_weight(id, first, last, point);
                         let from = first.max(self.directory.entry(id).start);
                         let to = last.min(self.directory.last(id));
                         // Its load lies along what it reads.
@@ -283,11 +275,8 @@ impl<M: Modules> Planner<'_, M> {
 
     fn take(&mut self, piece: usize, to: To) {
         let piece = &self.pieces[piece];
-        let most = if piece.exact {
-            piece.keys
-        } else {
-            (piece.keys * 4).max(64)
-        };
+        // A batch may add to it before it is taken.
+        let most = (piece.keys * if piece.exact { 2 } else { 4 }).max(64);
         let (module, start, level, load) = (piece.module, piece.start, piece.level, piece.load);
         self.plan.steps.push(Step::Take {
             module,

@@ -133,6 +133,7 @@ fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut model = BTreeMap::new();
     let mut keys = Keys::new(&mut rng);
+    let mut at_once = 0;
     for number in 0..60 {
         if rng.random_bool(0.1) {
             keys = Keys::new(&mut rng);
@@ -141,7 +142,9 @@ fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) {
         let batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
         let rounds = map.counters().rounds;
         let answers = map.execute(&batch).unwrap();
-        assert!(map.counters().rounds - rounds <= 2, "more than two rounds");
+        let rounds = map.counters().rounds - rounds;
+        assert!(rounds <= 2, "more than two rounds");
+        at_once += rounds - 1;
         assert_eq!(answers.len(), batch.len());
         for (at, (operation, answer)) in batch.iter().zip(answers).enumerate() {
             let expected = expected(&mut model, operation);
@@ -152,7 +155,11 @@ fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) {
         }
         check(&map, &model);
     }
-    let moves = map.moves();
+    let (moves, costly) = (map.moves(), map.config.accesses_per_round > 1e6);
+    assert!(
+        moves.splits < 5 || costly == (at_once == 0),
+        "{at_once} plans were carried out at once"
+    );
     total.splits += moves.splits;
     total.moves += moves.moves;
     total.pulls += moves.pulls;
@@ -165,7 +172,9 @@ fn config(seed: u64) -> Config {
     Config {
         cold_batches: 2,
         finest_shift: [0, 4][seed as usize % 2],
-        finest_gaps: seed.is_multiple_of(3),
+        finest_gaps: seed.is_multiple_of(5),
+        split_bits: [5, 0, 3, 11][seed as usize / 3 % 4],
+        accesses_per_round: [0.0, 1e9, 300.0][seed as usize % 3],
         entries_max: [40, 1 << 20][seed as usize % 2],
         ..Config::default()
     }
