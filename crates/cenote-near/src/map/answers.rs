@@ -72,7 +72,7 @@ impl<M: Modules> Map<M> {
             }
         }
         self.settle_batch(record.touched);
-        self.means.end(record.points, record.scans);
+        self.means.end(record.points);
         Ok(all)
     }
 

@@ -29,9 +29,8 @@ pub(super) struct Record {
     pub parts: Vec<u32>,
     /// Subranges that may have lost keys or are new, of modules and of the host.
     pub touched: Vec<u32>,
-    /// Operations that went to modules.
+    /// Point operations that went to modules.
     pub points: u64,
-    pub scans: u64,
     /// Steps of the host, answers included.
     pub steps: u64,
 }
@@ -43,12 +42,11 @@ impl<M: Modules> Map<M> {
             parts: Vec::new(),
             touched: Vec::new(),
             points: 0,
-            scans: 0,
             steps: 0,
         };
         let mut batches = vec![Vec::new(); self.modules.count()];
         self.loads.fill(0);
-        let (mean_point, _) = self.means.get(self.depth());
+        let mean_point = self.means.get(self.depth());
         for (number, operation) in operations.iter().enumerate() {
             // Entries stay while operations are dispatched; new ones may come.
             let known = located.get(number).copied().filter(|id| *id != NONE);
@@ -223,7 +221,6 @@ impl<M: Modules> Map<M> {
             Command::Scan(first, last).write(&mut batches[*module as usize]);
             record.steps += 1;
         }
-        record.scans += 1;
         record.steps += own.len() as u64;
         let parts = (record.parts.len() - begin) as u32;
         Way::Pairs { parts, own }

@@ -27,45 +27,38 @@ pub(super) struct Work {
     /// Point operations, and scans.
     pub points: u64,
     pub scans: u64,
-    /// Point operations and parts of scans that modules have.
-    pub parts: u64,
+    /// The sum of the squares of what modules' parts count for.
+    pub squares: u64,
 }
 
-/// Chases that operations take, from the last batches that had such.
+/// Chases that a point operation takes, from the last batch that had such.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Means {
-    point_chases: u64,
-    range_chases: u64,
+    chases: u64,
     /// None before there was a batch.
     point: Option<f64>,
-    range: Option<f64>,
 }
 
 impl Means {
-    /// Of a point operation, and of a scan. Before a batch has shown them, so many.
-    pub fn get(&self, unknown: f64) -> (f64, f64) {
-        let point = self.point.unwrap_or(unknown).max(1.0);
-        (point, self.range.unwrap_or(point * 4.0).max(1.0))
+    /// Of a point operation. Before a batch has shown it, so many.
+    pub fn get(&self, unknown: f64) -> f64 {
+        self.point.unwrap_or(unknown).max(1.0)
     }
 
     /// A round begins.
     pub fn begin(&mut self) {
-        (self.point_chases, self.range_chases) = (0, 0);
+        self.chases = 0;
     }
 
     /// What a module had in the round.
-    pub fn add(&mut self, point: u64, range: u64) {
-        self.point_chases += point;
-        self.range_chases += range;
+    pub fn add(&mut self, chases: u64) {
+        self.chases += chases;
     }
 
-    /// The round was one of so many operations that went to modules.
-    pub fn end(&mut self, points: u64, scans: u64) {
+    /// The round had so many operations that went to modules.
+    pub fn end(&mut self, points: u64) {
         if points > 0 {
-            self.point = Some(self.point_chases as f64 / points as f64);
-        }
-        if scans > 0 {
-            self.range = Some(self.range_chases as f64 / scans as f64);
+            self.point = Some(self.chases as f64 / points as f64);
         }
     }
 }
@@ -85,9 +78,9 @@ impl<M: Modules> Map<M> {
             steps: 0,
             points: 0,
             scans: 0,
-            parts: 0,
+            squares: 0,
         };
-        let (point, _) = self.means.get(self.depth());
+        let point = self.means.get(self.depth());
         for operation in operations {
             let mut at = None;
             if let Some(key) = operation.key() {
@@ -150,7 +143,7 @@ impl<M: Modules> Map<M> {
         entry.load += load;
         if let Place::Module(module) = entry.place {
             work.modules[module as usize] += load;
-            work.parts += 1;
+            work.squares += load * load;
         }
     }
 }

@@ -369,7 +369,7 @@ impl<M: Modules> Map<M> {
                 }));
             };
             let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| closing[at * 4 + byte]));
-            self.means.add(word(0).into(), word(1).into());
+            self.means.add(word(0).into());
             self.room[module] = word(2).into();
             let (len, arrived) = (rest.len(), std::mem::take(&mut self.arriving[module]) as usize);
             // The host has made sure that there is room.

@@ -50,7 +50,7 @@ pub(super) struct Plan {
 /// What no module has more than is even.
 #[derive(Clone, Copy)]
 struct Even {
-    /// What a part of an operation counts for, on average.
+    /// What a part of an operation counts for, on average over loads: chance is as large as if all counted for so much.
     part: f64,
 }
 
@@ -86,12 +86,11 @@ fn ops(load: u64) -> f64 {
     load as f64 / POINT as f64
 }
 
-/// Equations 1 to 5.
+/// Equations 1 to 5. Loads are in point operations, scans' too, so equation 5 divides by those alone.
 struct Prices {
     point: f64,
     depth: f64,
     per_byte: f64,
-    mean: f64,
     horizon: f64,
     round: f64,
 }
@@ -101,12 +100,12 @@ impl Prices {
     fn pays(&self, benefit: u64, keys: u64) -> bool {
         let keys = keys as f64;
         let cost = self.point + (self.depth + keys) + keys * 16.0 * self.per_byte;
-        ops(benefit) * self.horizon - cost / self.mean > 0.0
+        ops(benefit) * self.horizon - cost / self.point > 0.0
     }
 
     /// Whether all that a plan takes from the busiest module pays for a round within the batch.
     fn pays_a_round(&self, benefit: u64) -> bool {
-        ops(benefit) * self.mean > self.round
+        ops(benefit) * self.point > self.round
     }
 }
 
@@ -114,7 +113,7 @@ impl<M: Modules> Map<M> {
     pub(super) fn plan(&mut self, operations: &[Operation], work: &mut Work) -> Plan {
         let count = work.modules.len() as u64;
         let even = Even {
-            part: work.modules.iter().sum::<u64>() as f64 / work.parts.max(1) as f64,
+            part: work.squares as f64 / work.modules.iter().sum::<u64>().max(1) as f64,
         };
         let loads = self.usual.with(&work.modules, even.part);
         self.usual.set(&loads);
@@ -130,13 +129,11 @@ impl<M: Modules> Map<M> {
         if before <= even.excess(mean) {
             return plan;
         }
-        let (point, range) = self.means.get(self.depth());
-        let share = work.points as f64 / (work.points + work.scans).max(1) as f64;
+        let point = self.means.get(self.depth());
         let prices = Prices {
             point,
             depth: self.depth(),
             per_byte: self.config.accesses_per_moved_byte,
-            mean: share * point + (1.0 - share) * range,
             horizon: self.config.horizon.max(1).into(),
             round: self.config.accesses_per_round,
         };
