@@ -1,6 +1,7 @@
 //! Compares the map with the baselines on simulated modules.
 //!
-//! `cargo run --release -p cenote-near --example compare -- [MODULES [KEYS [BATCH [DESIGNS]]]]`, for example `-- 2048 8388608 2097152 near,range`.
+//! `cargo run --release -p cenote-near --example compare -- [MODULES [KEYS [BATCH [DESIGNS [OPERATIONS [ALPHAS]]]]]]`, for example
+//! `-- 2048 8388608 2097152 near,range get,scan 0,1.2`.
 //!
 //! Everything that it prints is virtual time by the `upmem` profile: a model, not a measurement of hardware. For each operation and each skew it loads an index, executes
 //! batches to warm up, and then measures batches. Keys are drawn by a zipfian distribution over the loaded keys, whose ranks are scattered over them.
@@ -139,6 +140,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         batch: batch as usize,
     };
     let chosen = arguments.next().unwrap_or_else(|| DESIGNS.join(","));
+    let kinds = arguments.next().unwrap_or_else(|| KINDS.join(","));
+    let alphas = arguments.next().unwrap_or_else(|| "0,0.6,1.2".to_owned());
+    let alphas = alphas
+        .split(',')
+        .map(str::parse)
+        .collect::<Result<Vec<f64>, _>>()?;
     println!(
         "Simulated, profile upmem: {} modules, {} keys, batches of {} operations ({} scans of {SCAN_KEYS} keys), {WARM} batches to warm up, {MEASURED} measured, seed 1.",
         shape.modules,
@@ -151,7 +158,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "operation", "alpha", "design", "Mops/s", "near is", "rounds", "chases", "bytes", "busiest/m", "MB"
     );
     for (kind, name) in KINDS.iter().enumerate() {
-        for alpha in [0.0, 0.6, 1.2] {
+        if !kinds.split(',').any(|one| one == *name) {
+            continue;
+        }
+        for &alpha in &alphas {
             let mut near = 0.0;
             for (design, label) in DESIGNS.iter().enumerate() {
                 if !chosen.split(',').any(|one| one == *label) {

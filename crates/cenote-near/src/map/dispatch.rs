@@ -154,7 +154,6 @@ impl<M: Modules> Map<M> {
         record: &mut Record,
     ) -> Way {
         let (mut parts, mut own) = (0, None);
-        record.points += 1;
         // The subrange of the key is found by its tables; where there is none, and for those before, by the index.
         let mut upto = key;
         let (mut id, probes) = self.find(key, known);
@@ -175,6 +174,7 @@ impl<M: Modules> Map<M> {
                         // Beyond the subrange's end there is none of its keys, but another subrange of the module might begin.
                         Command::Predecessor(key.min(last)).write(&mut batches[*module as usize]);
                         record.parts.push(*module);
+                        record.points += 1;
                         parts += 1;
                         self.loads[*module as usize] += POINT;
                         record.steps += 1;
