@@ -8,6 +8,7 @@ use crate::modules::Modules;
 use super::Map;
 use super::directory::{Entry, Place, mix};
 use super::load::{NONE, POINT};
+use super::mutant::{Mutant, planted};
 use super::operation::{Answer, Operation};
 
 /// What becomes of an operation.
@@ -108,8 +109,10 @@ impl<M: Modules> Map<M> {
                 Command::Insert(key, value)
             }
             Operation::Delete(key) => {
-                entry.sure = entry.sure.saturating_sub(1);
-                entry.least_in_doubt |= entry.least == Some(key);
+                entry.sure = entry
+                    .sure
+                    .saturating_sub(u64::from(!planted(Mutant::SureBelieved)));
+                entry.least_in_doubt |= entry.least == Some(key) && !planted(Mutant::LeastBelieved);
                 Command::Delete(key)
             }
             Operation::Update { key, expected, value } => Command::Update(key, expected, value),
@@ -179,7 +182,7 @@ impl<M: Modules> Map<M> {
                         self.loads[*module as usize] += POINT;
                         record.steps += 1;
                     }
-                    if entry.surely_has_up_to(key, last) {
+                    if entry.surely_has_up_to(key, last) || planted(Mutant::PredecessorStays) {
                         break;
                     }
                 }
@@ -206,6 +209,7 @@ impl<M: Modules> Map<M> {
             let entry = self.directory.entry(id);
             record.steps += 1;
             match &entry.place {
+                Place::Host(_) if planted(Mutant::ScanWithoutHost) => {}
                 Place::Host(pairs) => {
                     own.extend(pairs.range(first..=last).map(|(key, value)| (*key, *value)));
                 }

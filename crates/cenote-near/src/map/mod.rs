@@ -22,6 +22,7 @@ mod directory;
 mod dispatch;
 mod load;
 mod moves;
+mod mutant;
 mod operation;
 mod plan;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::modules::{Counters, Modules, ModulesError, Profile, ProfileError, Sim
 pub use operation::{Answer, Operation};
 
 use directory::{Directory, Entry, Place};
+use mutant::{Mutant, planted};
 
 /// Settings of a map.
 #[derive(Clone, Debug, PartialEq)]
@@ -350,6 +352,9 @@ impl<M: Modules> Map<M> {
         for (pending, batch) in self.pending.iter_mut().zip(&mut batches) {
             if !pending.is_empty() {
                 let mut first = std::mem::take(pending);
+                if planted(Mutant::ArrivesLate) {
+                    std::mem::swap(&mut first, batch);
+                }
                 first.append(batch);
                 *batch = first;
             }

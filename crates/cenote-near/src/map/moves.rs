@@ -8,6 +8,7 @@ use crate::modules::Modules;
 
 use super::cold::Back;
 use super::directory::{Entry, Place};
+use super::mutant::{Mutant, planted};
 use super::plan::{Plan, Step, To};
 use super::{Map, MapError};
 
@@ -91,7 +92,9 @@ impl<M: Modules> Map<M> {
         for (region, mut pairs) in merged {
             for (id, module) in self.parts_of_region(region) {
                 if module.is_none() {
-                    pairs.append(&mut self.pulled_pairs(id));
+                    if !planted(Mutant::MergeWithoutHost) {
+                        pairs.append(&mut self.pulled_pairs(id));
+                    }
                     self.pulled.remove(&id);
                     self.pulled_keys -= self.directory.entry(id).keys;
                 }
@@ -173,6 +176,10 @@ impl<M: Modules> Map<M> {
                 self.note_split(entry.start);
                 self.moves.splits += 1;
                 for _ in 0..pieces {
+                    if planted(Mutant::SplitForgotten) && pieces > 1 {
+                        rest.bytes(12)?;
+                        continue;
+                    }
                     let (least, keys) = (rest.long()?, rest.word()?);
                     let (start, _) = self.directory.ends(level, least);
                     let place = Place::Module(module);

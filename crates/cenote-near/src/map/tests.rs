@@ -167,6 +167,22 @@ fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) {
     total.merges += moves.merges;
 }
 
+#[test]
+fn planted_faults_are_found() {
+    for fault in mutant::ALL {
+        let found = (0..40).find(|&seed| {
+            mutant::plant(Some(fault));
+            let map = Map::threads(config(seed), [2, 8][seed as usize % 2], 1).unwrap();
+            let run = std::panic::AssertUnwindSafe(|| trial(map, seed, &mut Moves::default()));
+            let outcome = std::panic::catch_unwind(run);
+            mutant::plant(None);
+            outcome.is_err()
+        });
+        println!("{fault:?}: found with seed {found:?}");
+        assert!(found.is_some(), "{fault:?} was not found");
+    }
+}
+
 /// Settings with which little load suffices.
 fn config(seed: u64) -> Config {
     Config {
