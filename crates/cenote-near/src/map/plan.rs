@@ -1,7 +1,7 @@
 //! Redistribution: what a batch has split, moved and pulled before it is executed (the paper, section IV-B).
 //!
 //! Busiest module first, and of a module its heaviest piece first. A *piece* is a subrange, or the part of one that an earlier step of the plan splits: its keys are estimated, so a step that takes it
-//! says how many it expects at most. A step is taken if it pays: `Prices::pays` is equations 1 to 5. Beyond the paper, a benefit is expected to last for some batches, what chance alone may give a module does not count, and
+//! says how many it expects at most. A step is taken if it pays: `price` is equations 1 to 5. Beyond the paper, a benefit is expected to last for some batches, what chance alone may give a module does not count, and
 //! the plan has a round of its own only if the batch itself gains more by it.
 
 use std::collections::{BTreeSet, BinaryHeap};
@@ -12,6 +12,7 @@ use super::Map;
 use super::load::{POINT, Work};
 use super::moves::room_for;
 use super::operation::Operation;
+use super::price::{Even, Prices};
 
 /// Where keys go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,27 +48,6 @@ pub(super) struct Plan {
     pub at_once: bool,
 }
 
-/// What no module has more than is even.
-#[derive(Clone, Copy)]
-struct Even {
-    /// What a part of an operation counts for, on average over loads: chance is as large as if all counted for so much.
-    part: f64,
-}
-
-impl Even {
-    /// The most that a module may have: a twentieth above the mean, or what chance gives to some if all are alike.
-    fn most(self, mean: u64) -> u64 {
-        let mean = mean as f64;
-        (mean * 1.05).max(mean + (mean * self.part).sqrt()) as u64 + 1
-    }
-
-    /// Beyond this there is something to be done.
-    fn excess(self, mean: u64) -> u64 {
-        let mean = mean as f64;
-        (mean * 1.2).max(mean + 3.0 * (mean * self.part).sqrt()) as u64
-    }
-}
-
 /// Pieces of a module that are looked at in vain before the next module's turn.
 const TRIES: u32 = 16;
 
@@ -79,34 +59,6 @@ struct Piece {
     keys: u64,
     /// Its keys were counted, not estimated.
     exact: bool,
-}
-
-/// Point operations that a load is.
-fn ops(load: u64) -> f64 {
-    load as f64 / POINT as f64
-}
-
-/// Equations 1 to 5. Loads are in point operations, scans' too, so equation 5 divides by those alone.
-struct Prices {
-    point: f64,
-    depth: f64,
-    per_byte: f64,
-    horizon: f64,
-    round: f64,
-}
-
-impl Prices {
-    /// Whether it pays to take a load from the busiest of the modules concerned, if that moves so many keys.
-    fn pays(&self, benefit: u64, keys: u64) -> bool {
-        let keys = keys as f64;
-        let cost = self.point + (self.depth + keys) + keys * 16.0 * self.per_byte;
-        ops(benefit) * self.horizon - cost / self.point > 0.0
-    }
-
-    /// Whether all that a plan takes from the busiest module pays for a round within the batch.
-    fn pays_a_round(&self, benefit: u64) -> bool {
-        ops(benefit) * self.point > self.round
-    }
 }
 
 impl<M: Modules> Map<M> {
