@@ -165,6 +165,11 @@ impl Usual {
         loads.iter().map(blend).collect()
     }
 
+    /// Whether there was a batch.
+    pub fn is_known(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     pub fn set(&mut self, loads: &[u64]) {
         self.0.clear();
         self.0.extend_from_slice(loads);

@@ -67,6 +67,7 @@ impl<M: Modules> Map<M> {
         let even = Even {
             part: work.squares as f64 / work.modules.iter().sum::<u64>().max(1) as f64,
         };
+        let known = self.usual.is_known();
         let loads = self.usual.with(&work.modules, even.part);
         self.usual.set(&loads);
         let total: u64 = loads.iter().sum();
@@ -78,7 +79,7 @@ impl<M: Modules> Map<M> {
         let most = even.most(mean);
         let busy = |module: u32| loads[module as usize] > most;
         let before = loads.iter().max().copied().unwrap_or(0);
-        if before <= even.excess(mean) {
+        if before <= even.excess(mean, known) {
             return plan;
         }
         let point = self.means.get(self.depth());

@@ -16,10 +16,11 @@ impl Even {
         (mean * 1.05).max(mean + (mean * self.part).sqrt()) as u64 + 1
     }
 
-    /// Beyond this there is something to be done.
-    pub fn excess(self, mean: u64) -> u64 {
+    /// Beyond this there is something to be done. Where nothing is known but one batch, chance must not explain it in thousands of modules.
+    pub fn excess(self, mean: u64, known: bool) -> u64 {
         let mean = mean as f64;
-        (mean * 1.2).max(mean + 3.0 * (mean * self.part).sqrt()) as u64
+        let deviations = if known { 3.0 } else { 5.0 };
+        (mean * 1.2).max(mean + deviations * (mean * self.part).sqrt()) as u64
     }
 }
 
@@ -88,9 +89,10 @@ mod tests {
     fn chance_is_no_excess() {
         let even = Even { part: POINT as f64 };
         // 100 operations of equal weight: one standard deviation is 10 of them.
-        assert_eq!(even.excess(100 * POINT), 130 * POINT);
+        assert_eq!(even.excess(100 * POINT, true), 130 * POINT);
+        assert_eq!(even.excess(100 * POINT, false), 150 * POINT);
         assert_eq!(even.most(100 * POINT), 110 * POINT + 1);
         // With many, a share of the mean is more than chance gives.
-        assert_eq!(even.excess(10_000 * POINT), 12_000 * POINT);
+        assert_eq!(even.excess(10_000 * POINT, true), 12_000 * POINT);
     }
 }
