@@ -20,7 +20,7 @@ impl Even {
     pub fn excess(self, mean: u64, known: bool) -> u64 {
         let mean = mean as f64;
         let deviations = if known { 3.0 } else { 5.0 };
-        (mean * 1.2).max(mean + deviations * (mean * self.part).sqrt()) as u64
+        (mean * 1.25).max(mean + deviations * (mean * self.part).sqrt()) as u64
     }
 }
 
@@ -93,6 +93,6 @@ mod tests {
         assert_eq!(even.excess(100 * POINT, false), 150 * POINT);
         assert_eq!(even.most(100 * POINT), 110 * POINT + 1);
         // With many, a share of the mean is more than chance gives.
-        assert_eq!(even.excess(10_000 * POINT, true), 12_000 * POINT);
+        assert_eq!(even.excess(10_000 * POINT, true), 12_500 * POINT);
     }
 }
