@@ -1,0 +1,236 @@
+//! The loop over commands.
+
+use crate::modules::{Malformed, Meter, Program};
+
+use super::Skiplist;
+use super::command::{Command, Pairs, Reader, TOO_MANY};
+use super::keys::{Found, Full};
+use super::node::{KEY_HEADER, MARK, MAX_HEIGHT};
+
+const FULL: u8 = 2;
+
+fn put_option(answers: &mut Vec<u8>, longs: Option<&[u64]>) {
+    answers.push(u8::from(longs.is_some()));
+    for long in longs.into_iter().flatten() {
+        answers.extend_from_slice(&long.to_le_bytes());
+    }
+}
+
+impl Program for Skiplist {
+    fn run(&mut self, commands: &[u8], answers: &mut Vec<u8>, meter: &mut Meter) -> Result<(), Malformed> {
+        let mut rest = Reader(commands);
+        let (mut point, mut range) = (0, 0);
+        (self.accesses, self.streamed) = (0, 0);
+        while !rest.0.is_empty() {
+            let at = commands.len() - rest.0.len();
+            let command = Command::read(&mut rest).ok_or(Malformed { at })?;
+            self.chases = 0;
+            self.step(command, answers).ok_or(Malformed { at })?;
+            match command {
+                Command::Scan(..) => range += self.chases,
+                Command::Get(_)
+                | Command::Predecessor(_)
+                | Command::Insert(..)
+                | Command::Delete(_)
+                | Command::Update(..) => point += self.chases,
+                _ => {}
+            }
+            meter.chases += self.chases;
+        }
+        meter.accesses += self.accesses;
+        meter.streamed += self.streamed;
+        for word in [point, range, self.arena.untouched()] {
+            answers.extend_from_slice(&u32::try_from(word).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.arena.used() * 4
+    }
+}
+
+impl Skiplist {
+    /// Executes a command; none if it names a subrange that is not there, or that is not one.
+    fn step(&mut self, command: Command<'_>, answers: &mut Vec<u8>) -> Option<()> {
+        match command {
+            Command::Get(key) => {
+                let value = self.subrange_of(key).and_then(|at| self.get(at, key));
+                put_option(answers, value.as_ref().map(std::slice::from_ref));
+            }
+            Command::Predecessor(key) => {
+                let pair = self.subrange_before(key).and_then(|at| self.predecessor(at, key));
+                put_option(answers, pair.as_ref().map(|pair| &pair[..]));
+            }
+            Command::Insert(key, value) => {
+                let at = self.subrange_of(key);
+                match at.ok_or(Full).and_then(|at| self.insert(at, key, value)) {
+                    Ok(before) => put_option(answers, before.as_ref().map(std::slice::from_ref)),
+                    Err(_) => answers.push(FULL),
+                }
+            }
+            Command::Delete(key) => {
+                let at = self.subrange_of(key);
+                let value = at.and_then(|at| self.delete(at, key));
+                put_option(answers, value.as_ref().map(std::slice::from_ref));
+                if value.is_some() {
+                    let first = at.and_then(|at| self.first_key(at));
+                    put_option(answers, first.as_ref().map(std::slice::from_ref));
+                }
+            }
+            Command::Update(key, expected, value) => {
+                let found = self.subrange_of(key).map(|at| self.search(at, key));
+                let before = if let Some(Found::At(node)) = found {
+                    self.accesses += 1;
+                    let before = self.value(node);
+                    if before == expected {
+                        self.set_value(node, value);
+                    }
+                    Some(before)
+                } else {
+                    None
+                };
+                put_option(answers, before.as_ref().map(std::slice::from_ref));
+            }
+            Command::Scan(first, last) => self.scan(first, last, answers),
+            Command::Export(start, shift, most) => {
+                let at = self.starting(start).filter(|&at| self.shape(at).shift == shift);
+                let keys = at.map_or(0, |at| self.keys_in(at));
+                if keys > most {
+                    answers.extend_from_slice(&TOO_MANY.to_le_bytes());
+                } else {
+                    answers.extend_from_slice(&keys.to_le_bytes());
+                    if let Some(at) = at {
+                        self.each_pair(at, |key, value| put_pair(answers, key, value));
+                        self.drop_subrange(at);
+                    }
+                }
+            }
+            Command::Import(start, shift, bytes) => self.checked_import(start, shift, bytes, answers)?,
+            Command::Split(start, shift) => {
+                let place = answers.len();
+                answers.extend_from_slice(&[0; 4]);
+                let mut pieces = 0u32;
+                if let Some(at) = self.starting(start) {
+                    if shift >= self.shape(at).shift {
+                        return None;
+                    }
+                    self.split(at, shift, |piece| {
+                        answers.extend_from_slice(&piece.least.to_le_bytes());
+                        answers.extend_from_slice(&piece.keys.to_le_bytes());
+                        pieces += 1;
+                    });
+                }
+                answers[place..place + 4].copy_from_slice(&pieces.to_le_bytes());
+            }
+            Command::Drop(start) => {
+                if let Some(at) = self.starting(start) {
+                    self.drop_subrange(at);
+                }
+            }
+            Command::Height(start, height) => {
+                if let Some(at) = self.subrange_of(start) {
+                    let inner = self.shape(at).inner;
+                    self.reshape(at, height.clamp(1, MAX_HEIGHT), inner);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The subrange that has this start.
+    fn starting(&mut self, start: u64) -> Option<u32> {
+        self.subrange_of(start).filter(|&at| self.key(at) == start)
+    }
+
+    fn get(&mut self, subrange: u32, key: u64) -> Option<u64> {
+        match self.search(subrange, key) {
+            Found::At(node) => {
+                self.accesses += 1;
+                Some(self.value(node))
+            }
+            Found::Behind(_) => None,
+        }
+    }
+
+    fn predecessor(&mut self, subrange: u32, key: u64) -> Option<[u64; 2]> {
+        let node = match self.search(subrange, key) {
+            Found::At(node) => node,
+            Found::Behind(tower) => self.node_of(subrange, tower)?,
+        };
+        self.accesses += 1;
+        Some([self.key(node), self.value(node)])
+    }
+
+    /// Goes along the leaves, through all subranges, and answers what it meets.
+    fn scan(&mut self, first: u64, last: u64, answers: &mut Vec<u8>) {
+        let place = answers.len();
+        answers.extend_from_slice(&[0; 4]);
+        let mut next = match self.subrange_before(first) {
+            Some(at) => match self.search(at, first) {
+                Found::At(node) => node,
+                Found::Behind(tower) => self.read_link(tower, 0),
+            },
+            None => match self.read_link(self.head + super::SUBRANGE_HEADER, 0) {
+                0 => 0,
+                subrange => subrange | MARK,
+            },
+        };
+        let mut pairs = 0u32;
+        while next != 0 {
+            if next & MARK != 0 {
+                let subrange = next & !MARK;
+                if self.chase(subrange) > last {
+                    break;
+                }
+                next = self.read_link(self.inner_tower(subrange), 0);
+                continue;
+            }
+            let key = self.chase(next);
+            if key > last {
+                break;
+            }
+            if key >= first {
+                self.accesses += 1;
+                put_pair(answers, key, self.value(next));
+                pairs += 1;
+            }
+            next = self.read_link(next + KEY_HEADER, 0);
+        }
+        answers[place..place + 4].copy_from_slice(&pairs.to_le_bytes());
+    }
+
+    /// An import whose pairs ascend within a subrange that overlaps no other one.
+    fn checked_import(&mut self, start: u64, shift: u8, bytes: &[u8], answers: &mut Vec<u8>) -> Option<()> {
+        if shift > 64 {
+            return None;
+        }
+        let width_less_one = 1u64.checked_shl(shift.into()).map_or(u64::MAX, |width| width - 1);
+        if start & width_less_one != 0 {
+            return None;
+        }
+        let last = start | width_less_one;
+        if self.subrange_before(last).is_some_and(|at| {
+            let end = self.shape(at).shift;
+            let end = self.key(at) | 1u64.checked_shl(end.into()).map_or(u64::MAX, |width| width - 1);
+            end >= start
+        }) {
+            return None;
+        }
+        let mut least = Some(start);
+        for (key, _) in Pairs(bytes) {
+            if least.is_none_or(|least| key < least) || key > last {
+                return None;
+            }
+            least = key.checked_add(1);
+        }
+        let done = self.import(start, shift, Pairs(bytes));
+        answers.push(if done { 1 } else { FULL });
+        Some(())
+    }
+}
+
+fn put_pair(answers: &mut Vec<u8>, key: u64, value: u64) {
+    answers.extend_from_slice(&key.to_le_bytes());
+    answers.extend_from_slice(&value.to_le_bytes());
+}

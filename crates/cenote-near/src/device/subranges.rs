@@ -1,0 +1,153 @@
+//! L2: the skiplist of subranges. A subrange's height there is adjustable: the higher, the fewer pointers lead to it.
+//!
+//! A height is an array's length, so another height is another block: [`Skiplist::reshape`] copies the node and has the links to it lead to the copy.
+
+use super::Skiplist;
+use super::node::{MARK, MAX_HEIGHT, SUBRANGE_HEADER, Shape};
+
+/// The towers from which a search came down, by levels.
+pub type Path = [u32; MAX_HEIGHT as usize];
+
+impl Skiplist {
+    /// The subrange that has the key between its ends.
+    pub(super) fn subrange_of(&mut self, key: u64) -> Option<u32> {
+        let at = self.outer_search(key, true, None);
+        self.real(at).filter(|&subrange| self.covers(subrange, key))
+    }
+
+    /// The last subrange that starts at or before the key.
+    pub(super) fn subrange_before(&mut self, key: u64) -> Option<u32> {
+        let at = self.outer_search(key, true, None);
+        self.real(at)
+    }
+
+    /// The towers before the first subrange that starts at or after a key.
+    pub(super) fn outer_path(&mut self, start: u64) -> Path {
+        let mut path = [0; MAX_HEIGHT as usize];
+        self.outer_search(start, false, Some(&mut path));
+        path
+    }
+
+    /// Of a tower the subrange, unless it is the beginning of the list.
+    pub(super) fn real(&self, tower: u32) -> Option<u32> {
+        let node = tower - SUBRANGE_HEADER;
+        (node != self.head).then_some(node)
+    }
+
+    /// Goes to the last subrange that starts before the key, or at it, if that counts. It stops at one that starts at it wherever it meets it.
+    fn outer_search(&mut self, key: u64, at_counts: bool, mut path: Option<&mut Path>) -> u32 {
+        let mut tower = self.head + SUBRANGE_HEADER;
+        let mut beyond = 0;
+        for level in (0..MAX_HEIGHT).rev() {
+            loop {
+                let next = self.link(tower, level);
+                // Empty levels at the top, and a node that a level above has led to, cost nothing.
+                if next == 0 || next == beyond {
+                    break;
+                }
+                self.accesses += 1;
+                let start = self.chase(next);
+                if start > key || (start == key && !at_counts) {
+                    beyond = next;
+                    break;
+                }
+                tower = next + SUBRANGE_HEADER;
+                if start == key {
+                    return tower;
+                }
+            }
+            if let Some(path) = path.as_deref_mut() {
+                path[usize::from(level)] = tower;
+            }
+        }
+        tower
+    }
+
+    /// A new subrange without keys. None if there is no room.
+    pub(super) fn add_subrange(&mut self, start: u64, shape: Shape) -> Option<u32> {
+        let subrange = self.arena.take(shape.words())?;
+        self.arena.set_long(subrange, start);
+        self.set_shape(subrange, shape);
+        let path = self.outer_path(start);
+        let tower = subrange + SUBRANGE_HEADER;
+        for level in 0..shape.outer {
+            let before = path[usize::from(level)];
+            let next = self.link(before, level);
+            self.set_link(tower, level, next);
+            self.set_link(before, level, subrange);
+            self.accesses += 3;
+        }
+        let next = self.link(tower, 0);
+        self.end_chain(subrange, next);
+        if let Some(before) = self.real(path[0]) {
+            self.end_chain(before, subrange);
+        }
+        Some(subrange)
+    }
+
+    /// Takes a subrange that has no keys out of the list, and gives its block back.
+    pub(super) fn remove_subrange(&mut self, subrange: u32) {
+        let path = self.outer_path(self.key(subrange));
+        let shape = self.shape(subrange);
+        let tower = subrange + SUBRANGE_HEADER;
+        for level in 0..shape.outer {
+            let next = self.link(tower, level);
+            self.set_link(path[usize::from(level)], level, next);
+            self.accesses += 2;
+        }
+        if let Some(before) = self.real(path[0]) {
+            let next = self.link(tower, 0);
+            self.end_chain(before, next);
+        }
+        self.arena.give(subrange, shape.words());
+    }
+
+    /// Gives a subrange other heights, in a block of its own. None if there is no room, and then nothing changes.
+    pub(super) fn reshape(&mut self, old: u32, outer: u8, inner: u8) -> Option<u32> {
+        let was = self.shape(old);
+        let shape = Shape { outer, inner, ..was };
+        if shape == was {
+            return Some(old);
+        }
+        let new = self.arena.take(shape.words())?;
+        self.arena.set_long(new, self.key(old));
+        self.set_keys_in(new, self.keys_in(old));
+        self.set_shape(new, shape);
+        let path = self.outer_path(self.key(old));
+        let (from, to) = (old + SUBRANGE_HEADER, new + SUBRANGE_HEADER);
+        for level in 0..outer.max(was.outer) {
+            let before = path[usize::from(level)];
+            let next = if level < was.outer {
+                self.link(from, level)
+            } else {
+                self.link(before, level)
+            };
+            if level < outer {
+                self.set_link(to, level, next);
+                self.set_link(before, level, new);
+            } else {
+                self.set_link(before, level, next);
+            }
+            self.accesses += 3;
+        }
+        let (from, to) = (self.inner_tower(old), self.inner_tower(new));
+        for level in 0..inner.min(was.inner) {
+            let first = self.link(from, level);
+            self.set_link(to, level, first);
+        }
+        self.accesses += u64::from(inner);
+        if let Some(before) = self.real(path[0]) {
+            self.end_chain(before, new);
+        }
+        self.arena.give(old, was.words());
+        Some(new)
+    }
+
+    /// Has the leaves of a subrange end in a link to the next one, or to nothing.
+    pub(super) fn end_chain(&mut self, subrange: u32, next: u32) {
+        let last = self.last_tower(subrange);
+        let mark = if next == 0 { 0 } else { MARK };
+        self.accesses += 1;
+        self.set_link(last, 0, next | mark);
+    }
+}

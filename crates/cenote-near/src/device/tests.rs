@@ -1,0 +1,287 @@
+//! The skiplist against a model, by its commands.
+
+use std::collections::BTreeMap;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::Skiplist;
+use super::command::{Command, Reader};
+use super::node::{KEY_HEADER, MARK, SUBRANGE_HEADER};
+use crate::modules::{Malformed, Meter, Program};
+
+fn run(list: &mut Skiplist, command: Command<'_>) -> Vec<u8> {
+    let (mut bytes, mut answers) = (Vec::new(), Vec::new());
+    command.write(&mut bytes);
+    list.run(&bytes, &mut answers, &mut Meter::default()).unwrap();
+    answers.truncate(answers.len() - 12);
+    list.check();
+    answers
+}
+
+fn option(longs: Option<&[u64]>) -> Vec<u8> {
+    let mut bytes = vec![u8::from(longs.is_some())];
+    for long in longs.into_iter().flatten() {
+        bytes.extend_from_slice(&long.to_le_bytes());
+    }
+    bytes
+}
+
+fn pairs_of<'a>(pairs: impl Iterator<Item = (&'a u64, &'a u64)>) -> Vec<u8> {
+    pairs
+        .flat_map(|(key, value)| [key.to_le_bytes(), value.to_le_bytes()].concat())
+        .collect()
+}
+
+impl Skiplist {
+    /// The invariants of the module's header.
+    fn check(&self) {
+        let mut subrange = self.link(self.head + SUBRANGE_HEADER, 0);
+        let mut end = None;
+        while subrange != 0 {
+            let shape = self.shape(subrange);
+            assert!(
+                end.is_none_or(|end| end < self.key(subrange)),
+                "subranges overlap"
+            );
+            end = Some(self.key(subrange) | ((1u64 << shape.shift) - 1));
+            for level in (0..shape.inner).rev() {
+                let (mut next, mut keys, mut last) = (self.link(self.inner_tower(subrange), level), 0, None);
+                while next != 0 && next & MARK == 0 {
+                    assert!(self.key_height(next) > level);
+                    assert!(last < Some(self.key(next)) && self.covers(subrange, self.key(next)));
+                    last = Some(self.key(next));
+                    keys += 1;
+                    next = self.link(next + KEY_HEADER, level);
+                }
+                if level == 0 {
+                    assert_eq!(keys, self.keys_in(subrange));
+                    let following = self.link(subrange + SUBRANGE_HEADER, 0);
+                    assert_eq!(next, if following == 0 { 0 } else { following | MARK });
+                }
+            }
+            subrange = self.link(subrange + SUBRANGE_HEADER, 0);
+        }
+    }
+}
+
+/// Subranges that a module has, by start, with their shifts; and all its keys.
+struct Model {
+    subranges: BTreeMap<u64, u8>,
+    keys: BTreeMap<u64, u64>,
+}
+
+impl Model {
+    fn last(&self, start: u64) -> u64 {
+        start | ((1 << self.subranges[&start]) - 1)
+    }
+
+    fn holder(&self, key: u64) -> Option<u64> {
+        let (&start, _) = self.subranges.range(..=key).next_back()?;
+        (key <= self.last(start)).then_some(start)
+    }
+}
+
+#[test]
+fn commands_do_what_the_model_does() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut list = Skiplist::new(1 << 20, seed);
+        let mut model = Model {
+            subranges: BTreeMap::new(),
+            keys: BTreeMap::new(),
+        };
+        for _ in 0..1_500 {
+            step(&mut rng, &mut list, &mut model);
+        }
+        let starts: Vec<u64> = model.subranges.keys().copied().collect();
+        for start in starts {
+            run(&mut list, Command::Drop(start));
+        }
+        let head = SUBRANGE_HEADER + u32::from(super::MAX_HEIGHT);
+        assert_eq!(list.memory_bytes(), u64::from(head) * 4, "blocks are lost");
+    }
+}
+
+fn step(rng: &mut ChaCha8Rng, list: &mut Skiplist, model: &mut Model) {
+    let key: u64 = rng.random_range(0..1 << 12);
+    let value = rng.random_range(0..4);
+    let held = model.holder(key);
+    match rng.random_range(0..13) {
+        0 => {
+            let expected = option(model.keys.get(&key).map(std::slice::from_ref));
+            assert_eq!(run(list, Command::Get(key)), expected);
+        }
+        1 => {
+            let before = model.subranges.range(..=key).next_back().map(|(start, _)| *start);
+            let pair = before.and_then(|start| model.keys.range(start..=key).next_back());
+            let pair = pair.map(|(key, value)| [*key, *value]);
+            let expected = option(pair.as_ref().map(|pair| &pair[..]));
+            assert_eq!(run(list, Command::Predecessor(key)), expected);
+        }
+        2..=5 => {
+            if held.is_some() {
+                let before = model.keys.get(&key).copied();
+                model.keys.entry(key).or_insert(value);
+                let expected = option(before.as_ref().map(std::slice::from_ref));
+                assert_eq!(run(list, Command::Insert(key, value)), expected);
+            }
+        }
+        6 => {
+            let before = model.keys.remove(&key);
+            let mut expected = option(before.as_ref().map(std::slice::from_ref));
+            if let (Some(_), Some(start)) = (before, held) {
+                let first = model
+                    .keys
+                    .range(start..=model.last(start))
+                    .next()
+                    .map(|(key, _)| *key);
+                expected.extend(option(first.as_ref().map(std::slice::from_ref)));
+            }
+            assert_eq!(run(list, Command::Delete(key)), expected);
+        }
+        7 => {
+            let before = model.keys.get(&key).copied();
+            if before == Some(1) {
+                model.keys.insert(key, value);
+            }
+            let expected = option(before.as_ref().map(std::slice::from_ref));
+            assert_eq!(run(list, Command::Update(key, 1, value)), expected);
+        }
+        8 => {
+            let last = rng.random_range(key..1 << 12);
+            let answer = run(list, Command::Scan(key, last));
+            let expected = pairs_of(model.keys.range(key..=last));
+            assert_eq!(answer[4..], expected);
+            assert_eq!(answer[..4], (expected.len() as u32 / 16).to_le_bytes());
+        }
+        9 => {
+            if let Some(start) = held {
+                let answer = run(list, Command::Export(start, model.subranges[&start], 4096));
+                let last = model.last(start);
+                assert_eq!(answer[4..], pairs_of(model.keys.range(start..=last)));
+                model.keys.retain(|key, _| !(start..=last).contains(key));
+                model.subranges.remove(&start);
+            }
+        }
+        10 => {
+            let shift = rng.random_range(3..9);
+            let start = key >> shift << shift;
+            let last = start | ((1 << shift) - 1);
+            let overlaps = model
+                .subranges
+                .keys()
+                .any(|&other| other <= last && model.last(other) >= start);
+            if !overlaps {
+                model.subranges.insert(start, shift);
+                for key in start..=last {
+                    if rng.random_bool(0.5) {
+                        model.keys.insert(key, value);
+                    }
+                }
+                let pairs = pairs_of(model.keys.range(start..=last));
+                assert_eq!(run(list, Command::Import(start, shift, &pairs)), [1]);
+            }
+        }
+        11 => {
+            if let Some(start) = held
+                && model.subranges[&start] > 2
+            {
+                let shift = rng.random_range(1..model.subranges[&start]);
+                let last = model.last(start);
+                let answer = run(list, Command::Split(start, shift));
+                let mut pieces: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
+                for (&key, _) in model.keys.range(start..=last) {
+                    pieces.entry(key >> shift << shift).or_insert((key, 0)).1 += 1;
+                }
+                let mut reader = Reader(&answer);
+                assert_eq!(reader.word(), Some(pieces.len() as u32));
+                for (least, keys) in pieces.values() {
+                    assert_eq!((reader.long(), reader.word()), (Some(*least), Some(*keys)));
+                }
+                model.subranges.remove(&start);
+                model.subranges.extend(pieces.keys().map(|&start| (start, shift)));
+            }
+        }
+        _ => {
+            run(list, Command::Height(key, rng.random_range(0..30)));
+        }
+    }
+}
+
+#[test]
+fn a_full_arena_refuses_and_stays_whole() {
+    let mut list = Skiplist::new(4096, 1);
+    run(&mut list, Command::Import(0, 40, &[]));
+    let bound = (0..1000).take_while(|&key| run(&mut list, Command::Insert(key, key)) == [0]);
+    let bound = bound.count() as u64;
+    assert!((50..200).contains(&bound), "{bound}");
+    assert_eq!(run(&mut list, Command::Insert(bound, 1)), [2]);
+    assert_eq!(run(&mut list, Command::Import(1 << 40, 40, &[0; 0])), [2]);
+    assert_eq!(run(&mut list, Command::Split(0, 1)), 0u32.to_le_bytes());
+    assert_eq!(
+        run(&mut list, Command::Get(bound - 1)),
+        option(Some(&[bound - 1]))
+    );
+    assert_eq!(run(&mut list, Command::Delete(3))[0], 1);
+}
+
+#[test]
+fn a_subrange_that_is_not_there_has_no_keys() {
+    let mut list = Skiplist::new(1 << 16, 1);
+    run(&mut list, Command::Import(0, 8, &[7; 16][..0]));
+    run(&mut list, Command::Insert(1, 1));
+    assert_eq!(run(&mut list, Command::Insert(256, 1)), [2]);
+    for (start, shift) in [(1, 8), (0, 7), (512, 8)] {
+        assert_eq!(run(&mut list, Command::Export(start, shift, 9)), [0; 4]);
+    }
+    assert_eq!(run(&mut list, Command::Export(0, 8, 0)), [255; 4]);
+    assert_eq!(run(&mut list, Command::Split(512, 3)), [0; 4]);
+    run(&mut list, Command::Drop(512));
+    assert_eq!(run(&mut list, Command::Export(0, 8, 1)).len(), 20);
+}
+
+#[test]
+fn what_is_no_command_is_refused() {
+    let mut list = Skiplist::new(1 << 16, 1);
+    run(&mut list, Command::Import(0, 8, &[]));
+    let mut refuse = |command: Command<'_>| {
+        let (mut bytes, mut answers) = (Vec::new(), Vec::new());
+        Command::Get(1).write(&mut bytes);
+        command.write(&mut bytes);
+        let outcome = list.run(&bytes, &mut answers, &mut Meter::default());
+        assert_eq!(outcome, Err(Malformed { at: 9 }), "{command:?}");
+    };
+    refuse(Command::Split(0, 8));
+    refuse(Command::Import(0, 9, &[]));
+    refuse(Command::Import(8, 2, &[]));
+    refuse(Command::Import(256, 70, &[]));
+    refuse(Command::Import(257, 8, &[]));
+    refuse(Command::Import(256, 8, &[0; 16]));
+    for bytes in [
+        &[0][..],
+        &[12],
+        &[1, 2],
+        &[8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 255, 255, 255, 255],
+    ] {
+        let outcome = list.run(bytes, &mut Vec::new(), &mut Meter::default());
+        assert_eq!(outcome, Err(Malformed { at: 0 }));
+    }
+}
+
+#[test]
+fn searches_take_few_pointers() {
+    let mut list = Skiplist::new(1 << 24, 1);
+    let keys: Vec<(u64, u64)> = (0..4096).map(|key| (key * 3, key)).collect();
+    let pairs = pairs_of(keys.iter().map(|(key, value)| (key, value)));
+    run(&mut list, Command::Import(0, 20, &pairs));
+    let (mut bytes, mut meter) = (Vec::new(), Meter::default());
+    for (key, _) in &keys {
+        Command::Get(*key).write(&mut bytes);
+    }
+    list.run(&bytes, &mut Vec::new(), &mut meter).unwrap();
+    let each = meter.chases as f64 / keys.len() as f64;
+    // One for the subrange, and the depth of a balanced tree of 4,096 keys.
+    assert!((11.0..13.5).contains(&each), "{each}");
+}

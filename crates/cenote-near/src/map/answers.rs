@@ -1,0 +1,155 @@
+//! Step 4 of a batch: in order, answers are read and put together, and the directory learns what has changed.
+
+use crate::device::command::{Command, Pairs, Reader};
+use crate::modules::Modules;
+
+use super::directory::Place;
+use super::dispatch::{Record, Way};
+use super::operation::{Answer, Operation};
+use super::{Map, MapError};
+
+/// An answer that begins with an option's byte.
+enum Reply {
+    None,
+    Some,
+    Full,
+}
+
+fn reply(from: &mut Reader<'_>) -> Option<Reply> {
+    match from.byte()? {
+        0 => Some(Reply::None),
+        1 => Some(Reply::Some),
+        2 => Some(Reply::Full),
+        _ => None,
+    }
+}
+
+impl<M: Modules> Map<M> {
+    pub(super) fn read_answers(
+        &mut self,
+        operations: &[Operation],
+        record: Record,
+        readers: &mut [Reader<'_>],
+    ) -> Result<Vec<Answer>, MapError> {
+        let mut parts = record.parts.iter().copied();
+        let mut all = Vec::with_capacity(operations.len());
+        for (operation, way) in operations.iter().zip(record.ways) {
+            let mut asked = 0;
+            let answer = match way {
+                Way::Done(answer) => Some(answer),
+                Way::Point { id, module, made } => {
+                    asked = module;
+                    self.read_point(operation, id, made, &mut readers[module as usize])
+                }
+                Way::Pair { parts: count, own } => {
+                    let mut best = own;
+                    let mut whole = true;
+                    for module in parts.by_ref().take(count as usize) {
+                        match read_pair(&mut readers[module as usize]) {
+                            Some(pair) => best = best.max(pair),
+                            None => (asked, whole) = (module, false),
+                        }
+                    }
+                    whole.then_some(Answer::Pair(best))
+                }
+                Way::Pairs { parts: count, own } => {
+                    let (mut pairs, mut whole) = (own, true);
+                    for module in parts.by_ref().take(count as usize) {
+                        match readers[module as usize].pairs() {
+                            Some(more) => pairs.extend::<Pairs<'_>>(more),
+                            None => (asked, whole) = (module, false),
+                        }
+                    }
+                    if !pairs.is_sorted() {
+                        pairs.sort_unstable();
+                    }
+                    whole.then_some(Answer::Pairs(pairs))
+                }
+            };
+            match answer {
+                Some(answer) => all.push(answer),
+                None => return Err(self.lose(MapError::Answers { module: asked })),
+            }
+        }
+        self.settle_batch(record.touched);
+        self.means.end(record.points);
+        Ok(all)
+    }
+
+    fn read_point(
+        &mut self,
+        operation: &Operation,
+        id: u32,
+        made: bool,
+        from: &mut Reader<'_>,
+    ) -> Option<Answer> {
+        if made {
+            // Of the import; if there was no room, the insert says so itself.
+            from.byte()?;
+        }
+        let before = match reply(from)? {
+            Reply::None => None,
+            Reply::Some => Some(from.long()?),
+            Reply::Full => return Some(Answer::Full),
+        };
+        let entry = self.directory.entry_mut(id);
+        match (*operation, before) {
+            (Operation::Insert(key, _), None) => {
+                entry.keys += 1;
+                self.keys += 1;
+                entry.least = Some(entry.least.map_or(key, |least| least.min(key)));
+            }
+            (Operation::Delete(_), Some(_)) => {
+                entry.keys = entry.keys.checked_sub(1)?;
+                self.keys -= 1;
+                entry.least = match reply(from)? {
+                    Reply::Some => Some(from.long()?),
+                    _ => None,
+                };
+            }
+            _ => {}
+        }
+        Some(Answer::Value(before))
+    }
+
+    /// What the directory keeps for one batch is reset, and subranges without keys are forgotten.
+    fn settle_batch(&mut self, touched: Vec<u32>) {
+        let mut ids = touched;
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let entry = self.directory.entry_mut(id);
+            if let Place::Host(pairs) = &entry.place {
+                entry.least = pairs.keys().next().copied();
+            }
+            entry.sure = entry.keys;
+            entry.least_in_doubt = false;
+            entry.grows = false;
+            if entry.keys > 0 || (entry.level == 0 && entry.module().is_some()) {
+                continue;
+            }
+            let gone = self.directory.remove(id);
+            if gone.level == 0 {
+                let region = self.regions.of(gone.start, self.directory.shift(0));
+                self.regions.set_split(region);
+            }
+            match gone.place {
+                Place::Module(module) => {
+                    Command::Drop(gone.start).write(&mut self.pending[module as usize]);
+                }
+                Place::Host(_) => {
+                    self.pulled.remove(&id);
+                }
+            }
+        }
+    }
+}
+
+/// A predecessor's part.
+fn read_pair(from: &mut Reader<'_>) -> Option<Option<(u64, u64)>> {
+    match reply(from)? {
+        Reply::None => Some(None),
+        Reply::Some => Some(Some((from.long()?, from.long()?))),
+        Reply::Full => None,
+    }
+}

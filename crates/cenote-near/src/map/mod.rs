@@ -1,0 +1,375 @@
+//! The map on the host.
+//!
+//! A batch goes through the files in this order:
+//!
+//! | file | |
+//! |---|---|
+//! | `operation` | operations and answers |
+//! | `load` | finds each operation's subrange, and counts what modules will have to do |
+//! | `plan`, `price` | decides what to split, move and pull |
+//! | `cold` | decides what to bring back |
+//! | `moves` | carries both out, in one round |
+//! | `dispatch` | writes each operation's commands, in order |
+//! | `answers` | reads what modules have answered, in order |
+//! | `directory` | where subranges are |
+//! | `config` | settings, and the shifts that follow from them |
+//! | `mutant` | planted faults, for the tests |
+//!
+//! **State.** What modules hold, and what the directory says of it, agree between batches, but for subranges without keys that modules are to drop (`pending`).
+//! **Failure.** If a round fails, the map is lost: it answers everything by that error.
+
+mod answers;
+mod cold;
+mod config;
+mod directory;
+mod dispatch;
+mod load;
+mod moves;
+mod mutant;
+mod operation;
+mod plan;
+mod price;
+#[cfg(test)]
+mod tests;
+
+use crate::device::Skiplist;
+use crate::device::command::{Command, Reader};
+use crate::modules::{Counters, Modules, ModulesError, Profile, ProfileError, Simulated, Threads};
+
+pub use config::Config;
+pub use operation::{Answer, Operation};
+
+use config::shifts;
+use directory::{Directory, Entry, Place};
+use mutant::{Mutant, planted};
+
+/// Why a batch has no answers.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MapError {
+    /// Modules failed; the map is lost.
+    #[error("the map is lost: {0}")]
+    Modules(#[from] ModulesError),
+    /// A module's answer is not what its commands ask for; the map is lost.
+    #[error("the map is lost: the answers of module {module} cannot be read")]
+    Answers {
+        /// Which module.
+        module: u32,
+    },
+    /// Settings that contradict each other.
+    #[error("{0}")]
+    Config(&'static str),
+    /// No profile.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// Pairs to load that do not ascend, or a map that has keys.
+    #[error("{0}")]
+    Load(&'static str),
+}
+
+/// What redistribution has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Subranges that were split.
+    pub splits: u64,
+    /// Subranges that went from one module to another.
+    pub moves: u64,
+    /// Subranges that went to the host.
+    pub pulls: u64,
+    /// Subranges that came back from there.
+    pub returns: u64,
+    /// Regions that were merged.
+    pub merges: u64,
+    /// Pairs that went from their module, for any of these.
+    pub pairs: u64,
+}
+
+/// An ordered map over modules.
+pub struct Map<M> {
+    modules: M,
+    config: Config,
+    directory: Directory,
+    /// Commands that each module gets first in its next round: subranges that arrive, and those that it forgets.
+    pending: Vec<Vec<u8>>,
+    /// How many arrive: each has an answer of a byte.
+    arriving: Vec<u32>,
+    /// Words of each module's arena that were never used.
+    room: Vec<u64>,
+    keys: u64,
+    pulled_keys: u64,
+    /// Numbers of pulled subranges.
+    pulled: std::collections::BTreeSet<u32>,
+    means: load::Means,
+    usual: load::Usual,
+    regions: cold::Regions,
+    moves: Moves,
+    /// What each module had to do in the last batch.
+    loads: Vec<u64>,
+    lost: Option<MapError>,
+}
+
+impl Map<Threads<Skiplist>> {
+    /// A map over so many modules, on so many worker threads of this process.
+    ///
+    /// # Errors
+    /// Settings that contradict each other; the system starts no more threads.
+    pub fn threads(config: Config, modules: usize, threads: usize) -> Result<Self, MapError> {
+        let modules = Threads::new(programs(&config, modules), threads)?;
+        Self::new(config, modules)
+    }
+}
+
+impl Map<Simulated<Skiplist>> {
+    /// A map over so many modules in virtual time.
+    ///
+    /// # Errors
+    /// Settings that contradict each other.
+    pub fn simulated(config: Config, modules: usize, profile: Profile) -> Result<Self, MapError> {
+        let modules = Simulated::new(programs(&config, modules), profile)?;
+        Self::new(config, modules)
+    }
+}
+
+/// Answers that are read from the front.
+fn readers(answers: &[Vec<u8>]) -> Vec<Reader<'_>> {
+    answers.iter().map(|answers| Reader(answers)).collect()
+}
+
+/// An empty module each.
+fn programs(config: &Config, modules: usize) -> Vec<Skiplist> {
+    (0..modules as u64)
+        .map(|module| Skiplist::new(config.module_bytes, directory::mix(config.seed ^ module)))
+        .collect()
+}
+
+impl<M: Modules> Map<M> {
+    /// An empty map over modules that execute an empty [`Skiplist`] each. Costs a round.
+    ///
+    /// # Errors
+    /// Settings that contradict each other; the modules failed.
+    pub fn new(config: Config, modules: M) -> Result<Self, MapError> {
+        let count = modules.count();
+        if config.finest_shift > 63 {
+            return Err(MapError::Config("the finest shift must be below 64"));
+        }
+        if count > 1 << 16 {
+            return Err(MapError::Config("a map has at most 65,536 modules"));
+        }
+        let directory = Directory::new(shifts(&config, count));
+        let regions = 1usize << (64 - directory.shift(0));
+        let mut map = Self {
+            modules,
+            directory,
+            pending: vec![Vec::new(); count],
+            arriving: vec![0; count],
+            room: vec![config.module_bytes / 4; count],
+            keys: 0,
+            pulled_keys: 0,
+            pulled: std::collections::BTreeSet::new(),
+            means: load::Means::default(),
+            usual: load::Usual::default(),
+            regions: cold::Regions::new(regions),
+            moves: Moves::default(),
+            loads: vec![0; count],
+            lost: None,
+            config,
+        };
+        map.load(&[])?;
+        Ok(map)
+    }
+
+    /// Fills an empty map with pairs that ascend. Costs a round; searches then take the fewest pointers.
+    ///
+    /// # Errors
+    /// Keys that do not ascend, or a map that has keys, and then nothing changes; modules that have no room, or failed, and then the map is lost.
+    pub fn load(&mut self, pairs: &[(u64, u64)]) -> Result<(), MapError> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        if self.keys > 0 {
+            return Err(MapError::Load(
+                "the map has keys; only an empty one can be loaded",
+            ));
+        }
+        if pairs.windows(2).any(|two| two[0].0 >= two[1].0) {
+            return Err(MapError::Load("keys must ascend"));
+        }
+        let gone: Vec<u32> = self.directory.all().collect();
+        for id in gone {
+            let entry = self.directory.remove(id);
+            if let Place::Module(module) = entry.place {
+                Command::Drop(entry.start).write(&mut self.pending[module as usize]);
+            }
+        }
+        self.pulled.clear();
+        self.pulled_keys = 0;
+        let mut rest = pairs;
+        for region in 0..self.regions.count() {
+            let start = self.regions.start(region, self.directory.shift(0));
+            let last = self.directory.ends(0, start).1;
+            let (here, after) = rest.split_at(rest.partition_point(|pair| pair.0 <= last));
+            rest = after;
+            let module = self.home(region);
+            self.import(module, start, 0, &moves::bytes_of(here));
+            let least = here.first().map(|pair| pair.0);
+            let keys = here.len() as u64;
+            self.directory
+                .add(Entry::new(start, 0, Place::Module(module), keys, least));
+        }
+        self.regions.all_whole();
+        self.round(vec![Vec::new(); self.modules.count()])?;
+        self.keys = pairs.len() as u64;
+        Ok(())
+    }
+
+    /// Executes operations as if one after another. Their answers, in order.
+    ///
+    /// Costs a round, and one more if redistribution pays for it within the batch. Else what it takes from modules comes with the answers, and arrives elsewhere with the next batch.
+    ///
+    /// # Errors
+    /// Modules failed; the map is lost.
+    pub fn execute(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, MapError> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        if operations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut located = Vec::new();
+        let mut later = None;
+        if self.config.adaptive {
+            let mut work = self.count_load(operations);
+            let plan = self.plan(operations, &mut work);
+            let back = self.plan_back(&work, &plan);
+            for id in &work.touched {
+                self.directory.entry_mut(*id).load = 0;
+            }
+            self.modules.host_steps(work.steps);
+            if plan.at_once {
+                let mut batches = vec![Vec::new(); self.modules.count()];
+                let awaited = self.send_moves(plan, back, &mut batches);
+                let answers = self.round(batches)?;
+                self.settle_moves(awaited, &mut readers(&answers))?;
+            } else {
+                located = std::mem::take(&mut work.located);
+                later = Some((plan, back));
+            }
+        }
+        let (mut batches, record) = self.dispatch(operations, &located);
+        let awaited = later.map(|(plan, back)| self.send_moves(plan, back, &mut batches));
+        self.modules.host_steps(record.steps);
+        let answers = self.round(batches)?;
+        let mut readers = readers(&answers);
+        let all = self.read_answers(operations, record, &mut readers)?;
+        if let Some(awaited) = awaited {
+            self.settle_moves(awaited, &mut readers)?;
+        }
+        match readers.iter().position(|reader| !reader.0.is_empty()) {
+            Some(module) => Err(self.lose(MapError::Answers {
+                module: module as u32,
+            })),
+            None => Ok(all),
+        }
+    }
+
+    /// Has a subrange arrive in a module before anything else of the next round.
+    fn import(&mut self, module: u32, start: u64, level: u8, pairs: &[u8]) {
+        let shift = self.directory.shift(level);
+        Command::Import(start, shift, pairs).write(&mut self.pending[module as usize]);
+        self.arriving[module as usize] += 1;
+    }
+
+    /// A round with what is pending first. Answers are without their closing words, which are taken note of.
+    fn round(&mut self, mut batches: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, MapError> {
+        for (pending, batch) in self.pending.iter_mut().zip(&mut batches) {
+            if !pending.is_empty() {
+                let mut first = std::mem::take(pending);
+                if planted(Mutant::ArrivesLate) {
+                    std::mem::swap(&mut first, batch);
+                }
+                first.append(batch);
+                *batch = first;
+            }
+        }
+        let mut answers = match self.modules.round(batches) {
+            Ok(answers) => answers,
+            Err(error) => return Err(self.lose(error.into())),
+        };
+        self.means.begin();
+        for (module, answers) in answers.iter_mut().enumerate() {
+            if answers.is_empty() {
+                continue;
+            }
+            let Some((rest, closing)) = answers.split_last_chunk::<12>() else {
+                return Err(self.lose(MapError::Answers {
+                    module: module as u32,
+                }));
+            };
+            let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| closing[at * 4 + byte]));
+            self.means.add(word(0).into());
+            self.room[module] = word(2).into();
+            let (len, arrived) = (rest.len(), std::mem::take(&mut self.arriving[module]) as usize);
+            // The host has made sure that there is room.
+            if rest.len() < arrived || rest[..arrived].iter().any(|done| *done != 1) {
+                return Err(self.lose(MapError::Answers {
+                    module: module as u32,
+                }));
+            }
+            answers.truncate(len);
+            answers.drain(..arrived);
+        }
+        Ok(answers)
+    }
+
+    fn lose(&mut self, error: MapError) -> MapError {
+        self.lost = Some(error.clone());
+        error
+    }
+
+    /// The module that a region's coarsest subrange belongs to.
+    fn home(&self, region: usize) -> u32 {
+        (region % self.modules.count()) as u32
+    }
+
+    /// How many keys are bound.
+    pub fn len(&self) -> u64 {
+        self.keys
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// Totals of the modules.
+    pub fn counters(&self) -> Counters {
+        self.modules.counters()
+    }
+
+    /// What redistribution has done.
+    pub fn moves(&self) -> Moves {
+        self.moves
+    }
+
+    /// What each module had to do in the last batch: 16 for a point operation, and for scans as many as for point operations with as many chases.
+    pub fn loads(&self) -> &[u64] {
+        &self.loads
+    }
+
+    /// Subranges, and pairs that are pulled.
+    pub fn host_holds(&self) -> (usize, u64) {
+        (self.directory.len(), self.pulled_keys)
+    }
+
+    /// Bytes of memory in all modules; bytes of the host's metadata and pulled pairs.
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        (
+            self.modules.memory_bytes(),
+            self.directory.memory_bytes(self.pulled_keys),
+        )
+    }
+
+    /// The modules.
+    pub fn modules(&self) -> &M {
+        &self.modules
+    }
+}

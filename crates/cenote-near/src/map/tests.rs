@@ -1,0 +1,306 @@
+//! Batches against `BTreeMap`, with few keys, so that subranges are split, moved, pulled and merged all the time.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::modules::Profile;
+
+fn bound(rng: &mut ChaCha8Rng, key: u64) -> Bound<u64> {
+    match rng.random_range(0..5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Excluded(key),
+        _ => Bound::Included(key),
+    }
+}
+
+/// Executes an operation on the model.
+fn expected(model: &mut BTreeMap<u64, u64>, operation: &Operation) -> Answer {
+    match *operation {
+        Operation::Get(key) => Answer::Value(model.get(&key).copied()),
+        Operation::Predecessor(key) => {
+            Answer::Pair(model.range(..=key).next_back().map(|(key, value)| (*key, *value)))
+        }
+        Operation::Insert(key, value) => {
+            let before = model.get(&key).copied();
+            model.entry(key).or_insert(value);
+            Answer::Value(before)
+        }
+        Operation::Delete(key) => Answer::Value(model.remove(&key)),
+        Operation::Update { key, expected, value } => {
+            let before = model.get(&key).copied();
+            if before == Some(expected) {
+                model.insert(key, value);
+            }
+            Answer::Value(before)
+        }
+        Operation::Scan(from, to) => Answer::Pairs(
+            Operation::ends(from, to)
+                .map(|(first, last)| {
+                    model
+                        .range(first..=last)
+                        .map(|(key, value)| (*key, *value))
+                        .collect()
+                })
+                .unwrap_or_default(),
+        ),
+    }
+}
+
+/// Keys of one trial: some regions, in each several clusters, and hot ones.
+struct Keys {
+    hot: Vec<u64>,
+    base: Vec<u64>,
+    skew: f64,
+}
+
+impl Keys {
+    fn new(rng: &mut ChaCha8Rng) -> Self {
+        let base: Vec<u64> = (0..6).map(|_| rng.random::<u64>() << 16).collect();
+        Self {
+            hot: (0..4).map(|at| base[at] | rng.random_range(0..64)).collect(),
+            base,
+            skew: [0.0, 0.5, 0.95][rng.random_range(0..3)],
+        }
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> u64 {
+        if rng.random_bool(self.skew) {
+            return self.hot[rng.random_range(0..4) * rng.random_range(0..4) / 4];
+        }
+        match rng.random_range(0..12) {
+            0 => rng.random(),
+            1 => [0, u64::MAX, 1, 1 << 63][rng.random_range(0..4)],
+            _ => self.base[rng.random_range(0..6)] | (rng.random_range(0..64) << rng.random_range(0..10)),
+        }
+    }
+
+    fn operation(&self, rng: &mut ChaCha8Rng) -> Operation {
+        let key = self.draw(rng);
+        let value = rng.random_range(0..3);
+        match rng.random_range(0..12) {
+            0..3 => Operation::Insert(key, value),
+            3 => Operation::Delete(key),
+            4 | 5 => Operation::Update {
+                key,
+                expected: rng.random_range(0..3),
+                value,
+            },
+            6 | 7 => Operation::Predecessor(key),
+            8 if rng.random_bool(0.3) => {
+                let other = self.draw(rng);
+                Operation::Scan(bound(rng, key.min(other)), bound(rng, key.max(other)))
+            }
+            8 => Operation::Scan(bound(rng, key), bound(rng, key.saturating_add(64))),
+            _ => Operation::Get(key),
+        }
+    }
+}
+
+/// What the directory says of itself, and of the model.
+fn check<M: Modules>(map: &Map<M>, model: &BTreeMap<u64, u64>) {
+    let mut end = None;
+    let (mut keys, mut pulled) = (0, 0);
+    for id in map.directory.all() {
+        let entry = map.directory.entry(id);
+        assert!(end.is_none_or(|end| end < entry.start), "subranges overlap");
+        let last = map.directory.last(id);
+        end = Some(last);
+        let mut bound = model.range(entry.start..=last);
+        let count = bound.clone().count() as u64;
+        assert_eq!(entry.keys, count);
+        assert_eq!(entry.least, bound.next().map(|(key, _)| *key));
+        assert!(count > 0 || entry.level == 0);
+        assert_eq!((entry.load, entry.sure, entry.grows), (0, count, false));
+        assert_eq!(map.directory.locate(entry.start).0, Some(id));
+        keys += count;
+        if let Place::Host(pairs) = &entry.place {
+            pulled += pairs.len() as u64;
+            assert!(map.pulled.contains(&id));
+        }
+    }
+    assert_eq!(
+        (keys, map.len(), map.pulled_keys),
+        (model.len() as u64, keys, pulled)
+    );
+}
+
+/// Random batches; how many plans had a round of their own.
+fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) -> u64 {
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut model = BTreeMap::new();
+    let mut keys = Keys::new(&mut rng);
+    let mut at_once = 0;
+    for number in 0..60 {
+        if rng.random_bool(0.1) {
+            keys = Keys::new(&mut rng);
+        }
+        let size = [1, 10, 300, 900][rng.random_range(0..4)];
+        let batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
+        let rounds = map.counters().rounds;
+        let answers = map.execute(&batch).unwrap();
+        let rounds = map.counters().rounds - rounds;
+        assert!(rounds <= 2, "more than two rounds");
+        at_once += rounds - 1;
+        assert_eq!(answers.len(), batch.len());
+        for (at, (operation, answer)) in batch.iter().zip(answers).enumerate() {
+            let expected = expected(&mut model, operation);
+            assert_eq!(
+                answer, expected,
+                "seed {seed}, batch {number}, {at}: {operation:?}"
+            );
+        }
+        check(&map, &model);
+    }
+    let moves = map.moves();
+    if map.config.accesses_per_round > 1e6 {
+        assert_eq!(at_once, 0, "a round was paid that does not pay");
+    }
+    total.splits += moves.splits;
+    total.moves += moves.moves;
+    total.pulls += moves.pulls;
+    total.returns += moves.returns;
+    total.merges += moves.merges;
+    at_once
+}
+
+#[test]
+fn planted_faults_are_found() {
+    for fault in mutant::ALL {
+        let found = (0..40).find(|&seed| {
+            mutant::plant(Some(fault));
+            let map = Map::threads(config(seed), [2, 8][seed as usize % 2], 1).unwrap();
+            let run = std::panic::AssertUnwindSafe(|| trial(map, seed, &mut Moves::default()));
+            let outcome = std::panic::catch_unwind(run);
+            mutant::plant(None);
+            outcome.is_err()
+        });
+        println!("{fault:?}: found with seed {found:?}");
+        assert!(found.is_some(), "{fault:?} was not found");
+    }
+}
+
+/// Settings with which little load suffices.
+fn config(seed: u64) -> Config {
+    Config {
+        cold_batches: 2,
+        finest_shift: [0, 4][seed as usize % 2],
+        finest_gaps: seed.is_multiple_of(5),
+        split_bits: [5, 0, 3, 11][seed as usize / 3 % 4],
+        accesses_per_round: [0.0, 1e9, 300.0][seed as usize % 3],
+        entries_max: [40, 1 << 20][seed as usize % 2],
+        ..Config::default()
+    }
+}
+
+fn all_happened(moves: Moves, at_once: u64) {
+    println!("{moves:?}, {at_once} plans at once");
+    assert!(at_once > 20);
+    for count in [
+        moves.splits,
+        moves.moves,
+        moves.pulls,
+        moves.returns,
+        moves.merges,
+    ] {
+        assert!(count > 20, "{moves:?}");
+    }
+}
+
+#[test]
+fn batches_are_sequences_on_threads() {
+    let (mut total, mut at_once) = (Moves::default(), 0);
+    for seed in 0..30 {
+        let modules = [1, 2, 5, 8][seed as usize % 4];
+        at_once += trial(Map::threads(config(seed), modules, 2).unwrap(), seed, &mut total);
+    }
+    all_happened(total, at_once);
+}
+
+#[test]
+fn batches_are_sequences_on_simulated_modules() {
+    let (mut total, mut at_once) = (Moves::default(), 0);
+    for seed in 100..140 {
+        let modules = [1, 3, 16, 64][seed as usize % 4];
+        let profile = Profile::upmem().unwrap();
+        at_once += trial(
+            Map::simulated(config(seed), modules, profile).unwrap(),
+            seed,
+            &mut total,
+        );
+    }
+    all_happened(total, at_once);
+}
+
+#[test]
+fn backends_do_the_same() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let keys = Keys::new(&mut rng);
+    let mut threads = Map::threads(Config::default(), 8, 3).unwrap();
+    let mut simulated = Map::simulated(Config::default(), 8, Profile::upmem().unwrap()).unwrap();
+    for _ in 0..20 {
+        let batch: Vec<Operation> = (0..500).map(|_| keys.operation(&mut rng)).collect();
+        assert_eq!(threads.execute(&batch), simulated.execute(&batch));
+        assert_eq!(threads.moves(), simulated.moves());
+        let (one, other) = (threads.counters(), simulated.counters());
+        assert_eq!(
+            (one.rounds, one.sent, one.chases),
+            (other.rounds, other.sent, other.chases)
+        );
+    }
+}
+
+#[test]
+fn a_full_module_refuses_inserts_and_loses_nothing() {
+    let config = Config {
+        module_bytes: 16 << 10,
+        pulled_max: 64,
+        ..Config::default()
+    };
+    let mut map = Map::threads(config, 4, 2).unwrap();
+    let mut model = BTreeMap::new();
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let mut refused = 0;
+    for _ in 0..60 {
+        let shift = rng.random_range(0..50);
+        let batch: Vec<Operation> = (0..100)
+            .map(|_| match rng.random_range(0..4) {
+                0 => Operation::Get(rng.random::<u64>() >> shift),
+                1 => Operation::Predecessor(rng.random::<u64>() >> shift),
+                _ => Operation::Insert(rng.random::<u64>() >> shift, 1),
+            })
+            .collect();
+        let answers = map.execute(&batch).unwrap();
+        for (operation, answer) in batch.iter().zip(answers) {
+            if answer == Answer::Full {
+                refused += 1;
+            } else {
+                assert_eq!(answer, expected(&mut model, operation), "{operation:?}");
+            }
+        }
+        check(&map, &model);
+    }
+    assert!(
+        refused > 100 && model.len() > 500,
+        "{refused} of {}, {:?}, {:?}, {:?}",
+        model.len(),
+        map.memory_bytes(),
+        map.host_holds(),
+        map.moves()
+    );
+}
+
+#[test]
+fn a_map_is_loaded_once() {
+    let mut map = Map::threads(Config::default(), 4, 2).unwrap();
+    assert!(matches!(map.load(&[(2, 0), (1, 0)]), Err(MapError::Load(_))));
+    let pairs: Vec<(u64, u64)> = (0..1000).map(|key| (key << 54, key)).collect();
+    map.load(&pairs).unwrap();
+    let scan = [Operation::Scan(Bound::Unbounded, Bound::Unbounded)];
+    assert_eq!(map.execute(&scan).unwrap(), [Answer::Pairs(pairs)]);
+    assert!(matches!(map.load(&[]), Err(MapError::Load(_))));
+}
