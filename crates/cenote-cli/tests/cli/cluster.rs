@@ -289,9 +289,12 @@ fn a_cluster_stands_in_the_place_of_a_pool() {
     );
     let line = format!("bench {at} --records 200 --threads 2 --batch 8 --workload f {token}");
     here.ok(&line);
-    let scanned = here.json(&format!(
-        "bench {at} --records 200 --workload e --map ordered {token}"
+    let scanned = here.ok(&format!(
+        "bench {at} --records 200 --workload e --map ordered {token} --json"
     ));
+    // The load comes first.
+    let scanned: serde_json::Value = serde_json::from_str(scanned.lines().last().unwrap()).unwrap();
+    assert_eq!(scanned["workload"], "e", "{scanned}");
     assert_eq!(scanned["misses"], 0, "{scanned}");
     for (code, line) in [
         (1, format!("put {at} apple blue --if-absent {token}")),
