@@ -21,8 +21,8 @@ use crate::together::{TOGETHER, together};
 const CHANGES_PER_UPKEEP: u32 = 256;
 /// So many bytes of a value count as a change.
 const BYTES_PER_CHANGE: usize = 1 << 18;
-/// How often a client waits for the end of what others may still read, before its memory counts as full.
-const WAITS: u32 = 10;
+/// How often a client waits for the end of what others may still read, before its memory counts as full: for longer than the lease of a client that stands still.
+const WAITS: u32 = 200;
 /// The time between, as long as a heartbeat: eras are told by these.
 const WAIT: Duration = Duration::from_millis(20);
 
