@@ -105,6 +105,13 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     }
     let listener = TcpListener::bind(args.listen).map_err(Failure::io(args.listen))?;
     if let Some(folder) = args.mapped.clone() {
+        // Before it says that it listens.
+        if !folder.is_dir() {
+            return Err(Failure::failed(format!(
+                "--mapped {}: there is no such folder; make it, in /dev/shm or on the memory device",
+                folder.display()
+            )));
+        }
         let port = listener.local_addr().map_err(Failure::io(args.listen))?.port();
         // Nobody finds it any more.
         crate::interrupt::on_interrupt(move || mapped::remove(&folder, port));

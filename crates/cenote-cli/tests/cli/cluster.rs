@@ -215,6 +215,7 @@ fn a_master_is_started_again_on_its_store() {
 #[test]
 fn misuse_of_clusters_is_told() {
     let here = Here::new();
+    std::fs::write(here.path("cli-token"), "secret\n").unwrap();
     for (code, line) in [
         (2, "cluster start here --nodes 1 --replicas 2"),
         (2, "cluster start here --nodes 0"),
@@ -226,6 +227,10 @@ fn misuse_of_clusters_is_told() {
         (2, "memnode --listen nowhere --memory 1GiB --token-file token"),
         (2, "memnode --listen 127.0.0.1:0 --memory much --token-file token"),
         (1, "memnode --listen 127.0.0.1:0 --memory 1GiB --token-file token"),
+        (
+            1,
+            "memnode --listen 127.0.0.1:0 --memory 1MiB --token-file cli-token --mapped nowhere",
+        ),
         (1, "cluster start here --memory 1MiB"),
         (
             2,

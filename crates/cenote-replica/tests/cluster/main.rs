@@ -392,7 +392,7 @@ fn operations_go_on_side_by_side() {
 
 /// Plans by chance: `CENOTE_TEST_SEED` and `CENOTE_TEST_SEEDS` say which, and all that are wrong are printed.
 #[test]
-#[ignore = "as long as one likes"]
+#[ignore = "a search over random plans, for as many seeds as CENOTE_TEST_SEEDS says"]
 fn plans_by_chance() {
     let asked = |name: &str, otherwise: u64| {
         let value = std::env::var(name).ok();
