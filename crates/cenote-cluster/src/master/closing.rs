@@ -11,6 +11,7 @@ use cenote_replica::view::{Key, NodeId};
 
 use super::Master;
 use crate::says::SessionText;
+use crate::together::together;
 use crate::wire::{Answer, Item};
 
 /// The time between two attempts.
@@ -23,8 +24,8 @@ const ATTEMPTS_TO_MOVE: u32 = 20;
 const MOVED_AT_ONCE: usize = 8;
 /// Bytes that are copied at once.
 const CHUNK: u32 = 1 << 20;
-/// A node that was heard within this time is there, as far as anybody knows.
-const HEARD: Duration = Duration::from_millis(100);
+/// A node that has not answered by then does not, as far as a closing is concerned.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Does what is to be done, as long as this process lives.
 pub async fn work(master: Rc<Master>) {
@@ -65,17 +66,19 @@ impl Master {
         }
     }
 
-    /// Whether all nodes that hold something answer. A closing that cannot give its keys to one of them would keep clients from all the others until that one is given up.
-    fn all_answer(&self) -> bool {
-        let heard = self.nodes.borrow();
-        let state = self.state.borrow();
-        let mut holding = state.regions.iter().flat_map(|region| &region.nodes);
-        holding.all(|node| {
-            !state.is_alive(*node)
-                || heard
-                    .get(node)
-                    .is_some_and(|heard| heard.answers && heard.at.elapsed() < HEARD)
-        })
+    /// Whether all nodes that hold something answer, now: what was heard before says nothing, since a closing is asked for when one dies. A closing that cannot give its keys to one of them would keep clients
+    /// from all the others until that one is given up.
+    async fn all_answer(&self) -> bool {
+        let holding: BTreeSet<u32> = {
+            let state = self.state.borrow();
+            let nodes = state.regions.iter().flat_map(|region| region.nodes.iter().copied());
+            nodes.filter(|node| state.is_alive(*node)).collect()
+        };
+        let asked = holding.into_iter().map(|node| {
+            let ask = self.network.ask(NodeId(node), &[Item::Info]);
+            async { matches!(tokio::time::timeout(PATIENCE, ask).await, Ok(Some(_))) }
+        });
+        together(asked).await.into_iter().all(|answers| answers)
     }
 
     /// Closes all regions, makes their copies equal, and opens them; those that get another copy when they have it.
@@ -83,7 +86,7 @@ impl Master {
         let mut begun = Instant::now();
         let mut attempts = 0;
         let ended = loop {
-            if !self.all_answer() {
+            if !self.all_answer().await {
                 tokio::time::sleep(AGAIN).await;
                 begun = Instant::now();
                 continue;

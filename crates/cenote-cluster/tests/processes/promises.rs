@@ -435,6 +435,19 @@ fn reads_go_on_while_a_node_is_dead_and_nobody_has_said_so() {
             })
         })
         .collect();
+    // Changes that wait for the dead node ask for a closing at once. No closing may keep the readers out until it is given up.
+    let writer = {
+        let (options, may_end) = (cluster.options(), may_end.clone());
+        std::thread::spawn(move || {
+            let mut map = Map::open(&options).unwrap();
+            for n in 0_u64.. {
+                map.put(&key(100 + n % 12), &key(n)).unwrap();
+                if may_end.load() != 0 {
+                    break;
+                }
+            }
+        })
+    };
     let mut missing: BTreeSet<u64> = (0..12).collect();
     while !missing.is_empty() {
         missing.remove(&counted.1.recv_timeout(LONG).unwrap());
@@ -459,5 +472,6 @@ fn reads_go_on_while_a_node_is_dead_and_nobody_has_said_so() {
         missing.remove(&counted.1.recv_timeout(LONG).unwrap());
     }
     may_end.store(1);
+    writer.join().unwrap();
     readers.into_iter().for_each(|reader| reader.join().unwrap());
 }
