@@ -8,7 +8,7 @@
 //! | 3 | the log | the key's slots at a backup ([`twins`](super::twins)) |
 //! | 4 | the primary | the primary, and [the log](super::late) |
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::cache::Moment;
@@ -58,6 +58,8 @@ pub(super) struct Pending<'a> {
     pub begun: Moment,
     /// The round that it is in.
     pub round: RefCell<Option<Round>>,
+    /// How often it has given up a slot for another client that inserts the key, since it was interrupted last.
+    pub given_up: Cell<u32>,
 }
 
 /// A round of a slot that a change has begun and not ended.
@@ -267,6 +269,7 @@ impl<N: Verbs + Control> Client<N> {
             cell,
             begun: Moment { era, view },
             round: RefCell::default(),
+            given_up: Cell::new(0),
         };
         let attempt = self
             .under_views(async |view| {
@@ -282,7 +285,14 @@ impl<N: Verbs + Control> Client<N> {
                 }
                 .into())
             })
-            .await?;
+            .await;
+        let attempt = match attempt {
+            Ok(attempt) => attempt,
+            Err(error) => {
+                self.abandon(&pending);
+                return Err(error);
+            }
+        };
         if matches!(attempt, Attempt::Shown) {
             self.cache
                 .borrow_mut()
@@ -298,6 +308,24 @@ impl<N: Verbs + Control> Client<N> {
             self.retire(pending.at, pending.identity);
         }
         Ok((attempt, identity))
+    }
+
+    /// Gives up the memory of a change that has failed. Of one that is in a round the index may have the object: who takes over its block finds out.
+    fn abandon(&self, pending: &Pending<'_>) {
+        if pending.round.borrow().is_some() || mutant::is(Mutant::FailedKept) {
+            return;
+        }
+        // What was not written at all nodes nobody has seen; but it may still arrive.
+        let is_over = self.net.doubtful(&self.net.view()).is_none();
+        let extents = pending.long.as_ref().map_or(&[][..], Long::extents);
+        for at in extents.iter().chain([&pending.at]).copied() {
+            let is_unwritten = self.heap.borrow().is_free(at);
+            if !is_unwritten {
+                self.retire(at, pending.identity);
+            } else if is_over {
+                self.give_back(&[at]);
+            }
+        }
     }
 
     /// Goes on where an interruption has left a change, or begins.
@@ -626,7 +654,7 @@ impl<N: Verbs + Control> Client<N> {
         if self.is_twin(view, pending, segment, vacant.at).await? {
             self.give_up(word, before, new).await?;
             pending.round.take();
-            return Ok(Attempt::Again);
+            return self.let_pass(pending, word).await;
         }
         // Without backups the slot itself says so, until somebody changes it, who writes the log first.
         let mut batch = match is_alone {
@@ -653,6 +681,21 @@ impl<N: Verbs + Control> Client<N> {
         }
         self.shown(pending);
         Ok(Attempt::Shown)
+    }
+
+    /// Lets another client go first that inserts the key, or that has begun to remove it. One that does not come to an end stands still, or is dead: a later view ends its change.
+    async fn let_pass(&self, pending: &Pending<'_>, word: Word<'_>) -> Step<Attempt> {
+        let given_up = pending.given_up.get();
+        if given_up == LOOKS && !mutant::is(Mutant::TwinUntold) {
+            pending.given_up.set(0);
+            return Err(Interrupted {
+                region: word.at.region(),
+            }
+            .into());
+        }
+        pending.given_up.set(given_up + 1);
+        self.net.pause(given_up).await;
+        Ok(Attempt::Again)
     }
 
     /// Waits until a round is over that another has won, and says what becomes of the change.

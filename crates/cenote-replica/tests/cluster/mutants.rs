@@ -2,12 +2,14 @@
 
 use cenote_replica::mutant::{Mutant, choose};
 
+use super::full::try_in_vain;
 use super::held::{
     Before, Silence, insert_beside_removal, insert_unheard, late_insert, put_over_what_is_freed,
 };
 use super::plan::Plan;
 use super::reuse::read_over_reuse;
 use super::run::run;
+use super::stopped::insert_beside_one_that_stands_still;
 
 /// Seeds that a planted fault may pass.
 const SEEDS: u64 = 10_000;
@@ -102,6 +104,8 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::BoundOverwrites
         | Mutant::AdoptedFreed
         | Mutant::RemovalPassed
+        | Mutant::TwinUntold
+        | Mutant::FailedKept
         | Mutant::UndoneShown => {
             unreachable!("found by a schedule of its own")
         }
@@ -119,6 +123,8 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::BoundOverwrites,
         Mutant::AdoptedFreed,
         Mutant::RemovalPassed,
+        Mutant::TwinUntold,
+        Mutant::FailedKept,
         Mutant::UndoneShown,
     ];
     planned.contains(&mutant)
@@ -219,4 +225,20 @@ fn an_insert_that_passes_a_removal_is_found() {
         passed.inserted == Some(true) && passed.then == Some(b"first".to_vec()),
         "{passed:?}"
     );
+}
+
+#[test]
+fn an_insert_that_fails_for_another_one_is_found() {
+    choose(Some(Mutant::TwinUntold));
+    let (inserted, _) = insert_beside_one_that_stands_still(2);
+    choose(None);
+    assert!(inserted.is_err(), "{inserted:?}");
+}
+
+#[test]
+fn memory_of_changes_that_fail_is_missed() {
+    choose(Some(Mutant::FailedKept));
+    let kept = (0..8).find_map(|blocks| try_in_vain(8, blocks).err());
+    choose(None);
+    assert!(kept.is_some());
 }
