@@ -69,6 +69,7 @@ mutants! {
     PageOverwritten = "page-overwritten", "a page of an ordered map is replaced whatever has become of the one that was read";
     LeafBelieved = "leaf-believed", "a reader of an ordered map believes a leaf that it has seen before";
     GapOverlooked = "gap-overlooked", "a scan of an ordered map goes on with the next page that it has read ahead, where another one has come between";
+    LateForEver = "late-for-ever", "a client writes the last copy of a log under a later view than that under which it saw the object";
     TwinUntold = "twin-untold", "an insert that gives up for another one begins again for ever, though that one stands still";
     FailedKept = "failed-kept", "a change that finds no memory for a split keeps the memory of its object";
     SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";

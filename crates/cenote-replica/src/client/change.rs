@@ -504,7 +504,7 @@ impl<N: Verbs + Control> Client<N> {
             let batch = bind(view, pending.at, pending.identity)?;
             let completions = self.net.post(batch.clone()).await;
             all_bound(&batch, &completions, pending.identity)?;
-            self.shown(pending);
+            self.shown(view, pending);
             return Ok(Attempt::Shown);
         };
         let won = Outcome::Won {
@@ -519,12 +519,15 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// The index has the object of an insert, and all copies of its log say so.
-    fn shown(&self, pending: &Pending<'_>) {
+    fn shown(&self, view: &View, pending: &Pending<'_>) {
         pending.round.take();
         self.note_late(Late {
             at: pending.at,
             identity: pending.identity,
-            era: pending.begun.era,
+            seen: Moment {
+                view: view.number,
+                ..pending.begun
+            },
         });
     }
 
@@ -679,7 +682,7 @@ impl<N: Verbs + Control> Client<N> {
         if !mutant::is(Mutant::BoundOverwrites) {
             all_bound(&batch[..batch.len() - 1], &completions, pending.identity)?;
         }
-        self.shown(pending);
+        self.shown(view, pending);
         Ok(Attempt::Shown)
     }
 

@@ -319,7 +319,14 @@ impl<N: Verbs + Control> Client<N> {
         let first = first_copies(view, at, identity)?;
         let completions = self.net.post(first.clone()).await;
         all_written(&first, &completions)?;
-        self.note_late(Late { at, identity, era });
+        self.note_late(Late {
+            at,
+            identity,
+            seen: Moment {
+                era,
+                view: view.number,
+            },
+        });
         Ok(())
     }
 }

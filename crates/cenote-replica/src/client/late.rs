@@ -6,11 +6,12 @@
 //!
 //! *Bound* is swapped for nothing, and never written over what another has decided.
 //!
-//! An entry is good for the era in which its operation began. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
+//! An entry is good for the era in which its operation began, and for the view under which it saw the object. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
 //! [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it would have said.
 
 use std::rc::Rc;
 
+use super::cache::Moment;
 use super::{Client, Error, Step, all_written, region};
 use crate::mutant::{self, Mutant};
 use crate::object::{Identity, OUTCOME_AT, OUTCOME_KIND_AT, Outcome};
@@ -26,8 +27,8 @@ const KEPT: usize = 64;
 pub(super) struct Late {
     pub at: Address,
     pub identity: Identity,
-    /// The era in which the operation began that saw it in the index, or bound it there.
-    pub era: u64,
+    /// The era in which the operation began that saw it in the index, or bound it there, and the view under which it did.
+    pub seen: Moment,
 }
 
 /// The requests that write *decided* to some copies of a log.
@@ -121,7 +122,13 @@ impl<N: Verbs + Control> Client<N> {
     /// The requests for these copies, in an operation that began in an era, and whose they are.
     pub(super) fn late_copies(&self, view: &View, era: u64) -> (Vec<Request>, Vec<Identity>) {
         let (mut batch, mut of) = (Vec::new(), Vec::new());
-        for late in self.late.borrow().iter().filter(|late| late.era == era) {
+        let now = Moment {
+            era,
+            view: view.number,
+        };
+        let is_good =
+            |late: &&Late| late.seen == now || mutant::is(Mutant::LateForEver) && late.seen.era == era;
+        for late in self.late.borrow().iter().filter(is_good) {
             // One in a region that is lost is nobody's concern.
             if let Ok(request) = last_copy(view, late.at, late.identity) {
                 batch.extend(request);

@@ -7,7 +7,7 @@ use super::held::{
     Before, Silence, insert_beside_removal, insert_unheard, late_insert, put_over_what_is_freed,
 };
 use super::plan::Plan;
-use super::reuse::read_over_reuse;
+use super::reuse::{log_over_reuse, read_over_reuse};
 use super::run::run;
 use super::stopped::insert_beside_one_that_stands_still;
 
@@ -104,6 +104,7 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::BoundOverwrites
         | Mutant::AdoptedFreed
         | Mutant::RemovalPassed
+        | Mutant::LateForEver
         | Mutant::TwinUntold
         | Mutant::FailedKept
         | Mutant::UndoneShown => {
@@ -123,6 +124,7 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::BoundOverwrites,
         Mutant::AdoptedFreed,
         Mutant::RemovalPassed,
+        Mutant::LateForEver,
         Mutant::TwinUntold,
         Mutant::FailedKept,
         Mutant::UndoneShown,
@@ -241,4 +243,12 @@ fn memory_of_changes_that_fail_is_missed() {
     let kept = (0..8).find_map(|blocks| try_in_vain(8, blocks).err());
     choose(None);
     assert!(kept.is_some());
+}
+
+#[test]
+fn a_log_that_is_written_to_memory_that_is_used_again_is_found() {
+    choose(Some(Mutant::LateForEver));
+    let found = log_over_reuse();
+    choose(None);
+    assert!(found.is_err(), "the memory of another value: {found:?}");
 }
