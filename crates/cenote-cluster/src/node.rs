@@ -34,7 +34,7 @@ use crate::mapped::node::MappedNode;
 use crate::memory_file::MemoryFile;
 use crate::ofi::{Exports, PLAIN, Registration, Transport};
 use crate::stream::greeted;
-use crate::wire::{Answer, FRAME_MAX, Item, decode_items, encode_answers, first_frame};
+use crate::wire::{Answer, FRAME_MAX, Item, MAPPED, OUTLIVES, decode_items, encode_answers, first_frame};
 
 /// Heartbeats whose times a node remembers.
 const REMEMBERED: usize = 64;
@@ -313,7 +313,11 @@ impl Node {
                 self.options.memory,
                 self.held(),
                 self.executed.get(),
-                self.options.pool.is_some().into(),
+                match (&self.options.pool, &self.mapped) {
+                    (Some(_), _) => OUTLIVES,
+                    (None, Some(_)) => MAPPED,
+                    (None, None) => 0,
+                },
             ]),
             Item::Fabric => match &self.exports {
                 Some(exports) => {
