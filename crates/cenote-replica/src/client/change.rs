@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::cache::Moment;
 use super::extents::Long;
 use super::get::{Ahead, Found};
-use super::late::{Late, all_bound, bind};
+use super::late::{Late, all_bound, all_won, bind, win};
 use super::ordered::RESERVED;
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
@@ -511,11 +511,19 @@ impl<N: Verbs + Control> Client<N> {
             old: round.seen.slot.0,
             former: found.identity.0,
         };
-        let batch = self.outcome(view, pending, won)?;
-        let completions = self.net.post(batch.clone()).await;
-        all_written(&batch, &completions)?;
+        self.tell_won(view, pending, won).await?;
         pending.round.take();
         Ok(Attempt::Shown)
+    }
+
+    /// Writes to the log of a change that it has won the slot of an object, where the log does not say more.
+    async fn tell_won(&self, view: &View, pending: &Pending<'_>, won: Outcome) -> Step<()> {
+        let batch = match mutant::is(Mutant::WonOverwrites) {
+            true => self.outcome(view, pending, won)?,
+            false => win(view, pending.at, pending.identity, won)?,
+        };
+        let completions = self.net.post(batch.clone()).await;
+        Ok(all_won(&batch, &completions, pending.identity, won)?)
     }
 
     /// The index has the object of an insert, and all copies of its log say so.
@@ -617,9 +625,7 @@ impl<N: Verbs + Control> Client<N> {
         }
         let former = found.identity.0;
         let won = Outcome::Won { old, former };
-        let batch = self.outcome(view, pending, won)?;
-        let completions = self.net.post(batch.clone()).await;
-        all_written(&batch, &completions)?;
+        self.tell_won(view, pending, won).await?;
         if first != new && swap_primary(&self.net, word, first, new).await? == Verdict::Lost {
             return Err(Interrupted {
                 region: word.at.region(),

@@ -83,6 +83,43 @@ pub(super) fn bind(view: &View, at: Address, identity: Identity) -> Step<Vec<Req
     Ok(region.nodes.iter().copied().map(swap).collect())
 }
 
+/// The requests that note in all copies of a log that its change has won the slot of an object, unless they say more: without backups the slot shows the change before, so another may have decided by now.
+pub(super) fn win(view: &View, at: Address, identity: Identity, won: Outcome) -> Step<Vec<Request>> {
+    let region = region(view, at.region())?;
+    let values: Rc<[u8]> = won.encode(identity)[..OUTCOME_KIND_AT as usize].into();
+    let request = |node, offset, verb| Request {
+        node,
+        key: region.key,
+        at: at.plus(offset),
+        verb,
+    };
+    let of = |node| {
+        let swap = Verb::CompareSwap {
+            expected: 0,
+            new: won.kind_word(identity),
+        };
+        [
+            request(node, OUTCOME_AT, Verb::Write(Rc::clone(&values))),
+            request(node, OUTCOME_AT + OUTCOME_KIND_AT, swap),
+        ]
+    };
+    Ok(region.nodes.iter().copied().flat_map(of).collect())
+}
+
+/// Whether all of them say so, or more.
+pub(super) fn all_won(
+    requests: &[Request],
+    completions: &[Completion],
+    identity: Identity,
+    won: Outcome,
+) -> Result<(), Interrupted> {
+    all_say(
+        requests,
+        completions,
+        &[won, Outcome::Decided].map(|outcome| outcome.kind_word(identity)),
+    )
+}
+
 /// Whether all of them say so, or more.
 pub(super) fn all_bound(
     requests: &[Request],
@@ -90,7 +127,13 @@ pub(super) fn all_bound(
     identity: Identity,
 ) -> Result<(), Interrupted> {
     let said = [Outcome::Bound, Outcome::Decided].map(|outcome| outcome.kind_word(identity));
+    all_say(requests, completions, &said)
+}
+
+/// Whether all were done: those that swap for nothing may have found these words as well.
+fn all_say(requests: &[Request], completions: &[Completion], said: &[u64]) -> Result<(), Interrupted> {
     let is_done = |completion: &Completion| match completion {
+        Completion::Written => true,
         Completion::Was(was) => *was == 0 || said.contains(was) || mutant::is(Mutant::UndoneShown),
         _ => false,
     };

@@ -4,6 +4,7 @@
 mod full;
 mod held;
 mod leaks;
+mod lost;
 mod master;
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -15,6 +16,7 @@ mod reuse;
 mod round_trips;
 mod run;
 mod stopped;
+mod torn;
 
 use plan::{Fault, Plan};
 use run::run;

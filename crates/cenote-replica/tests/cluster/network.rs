@@ -346,8 +346,13 @@ impl World {
 
     /// Sends on some of what is held back of a client.
     pub fn release_some(&mut self, client: u32, which: impl Fn(&Request) -> bool) {
+        self.release_parts(client, |request, _| which(request));
+    }
+
+    /// Sends on some parts of verbs that are held back of a client, by where in the verb's bytes they begin.
+    pub fn release_parts(&mut self, client: u32, which: impl Fn(&Request, usize) -> bool) {
         for (whose, arrival) in std::mem::take(&mut self.held) {
-            match whose == client && which(&arrival.request) {
+            match whose == client && which(&arrival.request, arrival.offset) {
                 true => self.at(self.now + 1, Event::Arrive(arrival)),
                 false => self.held.push((whose, arrival)),
             }
