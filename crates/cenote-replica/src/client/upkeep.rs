@@ -25,9 +25,22 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: one round trip if a key was bound since the last change; one for each split of its own that was interrupted; one for each 128 objects that are freed, two more if some of them are in others' blocks; one for each 128 blocks, two for each block in which others have freed something; after a
     /// session has ended, the transfer of the client's blocks, and a round trip or two for each 64 objects in them.
     pub async fn upkeep(&self) -> Result<usize, Error> {
+        self.keep_up(usize::MAX).await
+    }
+
+    /// The same, but of what was retired long enough ago it frees no more than half as many again as were retired since the last upkeep, or 128: what an era has left becomes free at once, and all clients together would keep memory nodes from everything else for as long as
+    /// that takes. Who goes on calling this while it changes things frees all.
+    ///
+    /// Cost: that of [`Client::upkeep`], for fewer objects.
+    pub async fn upkeep_in_part(&self) -> Result<usize, Error> {
+        let newly = self.heap.borrow_mut().newly_retired();
+        self.keep_up((newly + newly / 2).max(BATCH)).await
+    }
+
+    async fn keep_up(&self, most: usize) -> Result<usize, Error> {
         self.write_late().await?;
         self.end_offers().await?;
-        let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras());
+        let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras(), most);
         let mut taken = 0;
         for some in reclaimable.chunks(BATCH) {
             taken += self.under_views(async |view| self.free(view, some).await).await?;
