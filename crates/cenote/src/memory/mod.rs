@@ -42,6 +42,7 @@ mod file_size;
 mod flush;
 mod fork;
 mod held_at_end;
+mod kept;
 mod kernel;
 mod kill;
 mod liveness;
