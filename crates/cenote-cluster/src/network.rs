@@ -24,7 +24,7 @@ use crate::mapped::file_of;
 use crate::master::term::Term;
 use crate::ofi::{Link, Remote, Transport};
 use crate::stream::Seal;
-use crate::wire::{Answer, Hello, Item, decode_answers, encode_items, encode_requests, first_frame};
+use crate::wire::{Answer, Hello, Item, Purpose, decode_answers, encode_items, encode_requests, first_frame};
 
 /// How long it may take to connect.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -367,6 +367,7 @@ async fn connect(address: SocketAddr, credentials: &Credentials) -> io::Result<R
     stream.set_nodelay(true)?;
     let mut seal = Seal::connect(&mut stream, credentials).await?;
     let hello = Hello {
+        purpose: Purpose::Cluster,
         token: credentials.token.clone(),
     };
     let mut first = Vec::new();

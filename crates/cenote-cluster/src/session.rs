@@ -19,7 +19,7 @@ use crate::network::Network;
 use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
 use crate::stream::Outgoing;
-use crate::wire::Hello;
+use crate::wire::{Hello, Purpose};
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -45,6 +45,7 @@ impl Line {
         let credentials = credentials.into();
         let mut stream = Outgoing::new(stream, &credentials)?;
         let hello = Hello {
+            purpose: Purpose::Cluster,
             token: credentials.token,
         };
         stream.write_all(&hello.encode())?;

@@ -71,7 +71,10 @@ impl Master {
     async fn all_answer(&self) -> bool {
         let holding: BTreeSet<u32> = {
             let state = self.state.borrow();
-            let nodes = state.regions.iter().flat_map(|region| region.nodes.iter().copied());
+            let nodes = state
+                .regions
+                .iter()
+                .flat_map(|region| region.nodes.iter().copied());
             nodes.filter(|node| state.is_alive(*node)).collect()
         };
         let asked = holding.into_iter().map(|node| {

@@ -43,7 +43,7 @@ use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::network::Network;
 use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
-use crate::stream::greeted;
+use crate::stream::greeted_by_cluster;
 use crate::wire::{Answer, Item};
 use complaints::Complaints;
 use state::{Offer, Shape, State};
@@ -552,7 +552,7 @@ impl Master {
 
     /// Answers questions until the connection ends.
     async fn answer(self: Rc<Self>, stream: TcpStream) -> std::io::Result<()> {
-        let mut stream = greeted(stream, &self.options.credentials).await?;
+        let mut stream = greeted_by_cluster(stream, &self.options.credentials).await?;
         loop {
             let mut prefix = [0; 4];
             stream.read_exact(&mut prefix).await?;

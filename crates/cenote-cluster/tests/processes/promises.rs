@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cenote::memory::LocalWord;
 use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::wire::{Answer, Hello, Item, decode_answers, encode_items, first_frame};
+use cenote_cluster::wire::{Answer, Hello, Item, Purpose, decode_answers, encode_items, first_frame};
 use cenote_cluster::{Error, Map, Options, Store, StoreOptions, Transport};
 use cenote_replica::client::Error as MapError;
 
@@ -19,6 +19,7 @@ use super::cluster::{Cluster, LONG, TOKEN, transport};
 fn verbs(node: SocketAddr) -> u64 {
     let mut stream = TcpStream::connect(node).unwrap();
     let hello = Hello {
+        purpose: Purpose::Cluster,
         token: TOKEN.to_owned(),
     };
     let mut out = hello.encode();
