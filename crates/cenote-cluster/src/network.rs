@@ -135,6 +135,13 @@ impl Network {
         opened
     }
 
+    /// Forgets the nodes that are not among these: what was mapped of their memory stays no longer.
+    pub fn forget_others(&self, nodes: &[(u32, SocketAddr)]) {
+        let stays = |node: &NodeId| nodes.iter().any(|(number, _)| *number == node.0);
+        self.peers.borrow_mut().retain(|node, _| stays(node));
+        self.mapped.borrow_mut().retain(|node, _| stays(node));
+    }
+
     /// Where a node is.
     pub fn set_address(&self, node: NodeId, address: SocketAddr) {
         let peer = Rc::clone(self.peers.borrow_mut().entry(node).or_default());

@@ -35,7 +35,9 @@ use crate::memory_file::MemoryFile;
 use crate::near;
 use crate::ofi::{Exports, PLAIN, Registration, Transport};
 use crate::stream::greeted;
-use crate::wire::{Answer, FRAME_MAX, Item, Purpose, decode_items, encode_answers, first_frame};
+use crate::wire::{
+    Answer, FRAME_MAX, Item, MAPPED, OUTLIVES, Purpose, decode_items, encode_answers, first_frame,
+};
 
 /// Heartbeats whose times a node remembers.
 const REMEMBERED: usize = 64;
@@ -317,7 +319,11 @@ impl Node {
                 self.options.memory,
                 self.held(),
                 self.executed.get(),
-                self.options.pool.is_some().into(),
+                match (&self.options.pool, &self.mapped) {
+                    (Some(_), _) => OUTLIVES,
+                    (None, Some(_)) => MAPPED,
+                    (None, None) => 0,
+                },
             ]),
             Item::Fabric => match &self.exports {
                 Some(exports) => {

@@ -124,6 +124,8 @@ pub struct Joined {
     pub session: SessionText,
     /// The map.
     pub layout: LayoutText,
+    /// For how long a client may be silent that is not given up.
+    pub lease: Duration,
 }
 
 /// Joins a cluster.
@@ -141,15 +143,22 @@ pub fn join(
     let (told, mut line) = search.ask(&ask, JOIN)?;
     let master = search.at();
     let unreachable = |source| Error::Master { master, source };
-    let (session, layout, view, eras, transport) = match told {
+    let (session, layout, view, eras, lease, transport) = match told {
         Told::Joined {
             session,
             layout,
             view,
             eras,
+            lease_us,
             transport,
-            ..
-        } => (session, layout, view, eras, transport),
+        } => (
+            session,
+            layout,
+            view,
+            eras,
+            Duration::from_micros(lease_us),
+            transport,
+        ),
         Told::Refused(why) => return Err(Error::Refused(why)),
         other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
     };
@@ -200,6 +209,7 @@ pub fn join(
         },
         session,
         layout,
+        lease,
     })
 }
 
@@ -338,6 +348,7 @@ impl Port {
     /// Takes over the view that the other thread has.
     fn refresh(&self, known: &Known) {
         if self.view.borrow().number != known.view.number {
+            self.network.forget_others(&known.view.nodes);
             for (node, address) in &known.view.nodes {
                 self.network
                     .set_address(cenote_replica::view::NodeId(*node), *address);

@@ -20,6 +20,10 @@ const READ_MAX: usize = FRAME_MAX / 2;
 /// Bytes in front of a frame: its length.
 pub const PREFIX: usize = 4;
 const MAGIC: &[u8; 7] = b"CNTNODE";
+/// In [`Answer::Info`]: the node's memory outlives its process.
+pub const OUTLIVES: u64 = 1;
+/// In [`Answer::Info`]: clients map the node's memory.
+pub const MAPPED: u64 = 2;
 /// The longest token.
 pub const TOKEN_MAX: usize = 256;
 
@@ -97,8 +101,8 @@ pub enum Answer {
     Done,
     /// It cannot be done: there is no memory, or no such region.
     Failed,
-    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed, 1 if its memory outlives
-    /// its process.
+    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed; and what its memory is: [`OUTLIVES`], [`MAPPED`], or 0, of
+    /// the process alone.
     Info([u64; 5]),
     /// It obeys a master of a later term, which has this number.
     Later(u64),

@@ -15,8 +15,8 @@ use cenote_replica::client::Error as MapError;
 
 use super::cluster::{Cluster, LONG, TOKEN, transport};
 
-/// How many verbs a node has executed.
-fn verbs(node: SocketAddr) -> u64 {
+/// What a node says of itself.
+pub fn info(node: SocketAddr) -> [u64; 5] {
     let mut stream = TcpStream::connect(node).unwrap();
     let hello = Hello {
         purpose: Purpose::Cluster,
@@ -29,7 +29,7 @@ fn verbs(node: SocketAddr) -> u64 {
     loop {
         if let Some((frame, _)) = first_frame(&arrived).unwrap() {
             match decode_answers(frame).unwrap().1[..] {
-                [Answer::Info([_, _, _, executed, _])] => return executed,
+                [Answer::Info(info)] => return info,
                 ref other => panic!("{other:?}"),
             }
         }
@@ -37,6 +37,11 @@ fn verbs(node: SocketAddr) -> u64 {
         let len = stream.read(&mut some).unwrap();
         arrived.extend_from_slice(&some[..len]);
     }
+}
+
+/// How many verbs a node has executed.
+fn verbs(node: SocketAddr) -> u64 {
+    info(node)[3]
 }
 
 fn key(n: u64) -> [u8; 8] {
