@@ -25,19 +25,23 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: one round trip if a key was bound since the last change; one for each split of its own that was interrupted; one for each 128 objects that are freed, two more if some of them are in others' blocks; one for each 128 blocks, two for each block in which others have freed something; after a
     /// session has ended, the transfer of the client's blocks, and a round trip or two for each 64 objects in them.
     pub async fn upkeep(&self) -> Result<usize, Error> {
-        self.keep_up(usize::MAX).await
+        self.keep_up(usize::MAX, true).await
     }
 
-    /// The same, but of what was retired long enough ago it frees no more than half as many again as were retired since the last upkeep, or 128: what an era has left becomes free at once, and all clients together would keep memory nodes from everything else for as long as
-    /// that takes. Who goes on calling this while it changes things frees all.
+    /// The same for a client that goes on: of what was retired long enough ago it frees no more than half as many again as were retired since the last upkeep, or 128; and it reads the marks of its blocks only if it ran out of free objects of some size.
+    ///
+    /// What an era has left becomes free at once: if all clients freed it then, memory nodes would do little else for as long as that takes.
     ///
     /// Cost: that of [`Client::upkeep`], for fewer objects.
     pub async fn upkeep_in_part(&self) -> Result<usize, Error> {
-        let newly = self.heap.borrow_mut().newly_retired();
-        self.keep_up((newly + newly / 2).max(BATCH)).await
+        let (newly, ran_out) = {
+            let mut heap = self.heap.borrow_mut();
+            (heap.newly_retired(), heap.ran_out())
+        };
+        self.keep_up((newly + newly / 2).max(BATCH), ran_out).await
     }
 
-    async fn keep_up(&self, most: usize) -> Result<usize, Error> {
+    async fn keep_up(&self, most: usize, takes_back: bool) -> Result<usize, Error> {
         self.write_late().await?;
         self.end_offers().await?;
         let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras(), most);
@@ -45,6 +49,15 @@ impl<N: Verbs + Control> Client<N> {
         for some in reclaimable.chunks(BATCH) {
             taken += self.under_views(async |view| self.free(view, some).await).await?;
         }
+        if takes_back {
+            taken += self.take_back_all().await?;
+        }
+        Ok(taken + self.sweep().await?)
+    }
+
+    /// Takes back what others have freed in this client's blocks.
+    async fn take_back_all(&self) -> Result<usize, Error> {
+        let mut taken = 0;
         let blocks: Vec<Cut> = self.heap.borrow().blocks().collect();
         for some in blocks.chunks(BATCH) {
             let marked = self
@@ -57,7 +70,7 @@ impl<N: Verbs + Control> Client<N> {
                 taken += unless_lost(taken_back)?;
             }
         }
-        Ok(taken + self.sweep().await?)
+        Ok(taken)
     }
 
     /// Frees objects, unless they have been freed, and perhaps used again: first their own words, then the marks in their blocks, by which

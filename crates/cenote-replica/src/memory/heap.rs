@@ -33,6 +33,8 @@ pub struct Heap {
     retired: VecDeque<Retired>,
     /// How many of late.
     newly_retired: usize,
+    /// Whether there was no free object of a size of late.
+    ran_out: bool,
     /// Objects that were taken, and may not be written yet: what their memory says is of the time before.
     unwritten: BTreeSet<Address>,
     /// Objects that operations have taken which have not ended.
@@ -45,8 +47,11 @@ impl Heap {
     /// A free object of a size; `None` if a block is needed. The last of a small size stays for a removal.
     pub fn take(&mut self, size: u32) -> Option<Address> {
         let kept = usize::from(size <= KEPT_MAX);
-        let free = self.free.get_mut(&size)?;
-        let at = if free.len() > kept { free.pop() } else { None }?;
+        let free = self.free.get_mut(&size).filter(|free| free.len() > kept);
+        let Some(at) = free.and_then(Vec::pop) else {
+            self.ran_out = true;
+            return None;
+        };
         self.listed.remove(&at);
         self.unwritten.insert(at);
         self.busy.insert(at);
@@ -142,6 +147,11 @@ impl Heap {
         self.retired.drain(..count).collect()
     }
 
+    /// Whether a block was needed since this was asked last.
+    pub fn ran_out(&mut self) -> bool {
+        std::mem::take(&mut self.ran_out)
+    }
+
     /// How many were retired since this was asked last.
     pub fn newly_retired(&mut self) -> usize {
         std::mem::take(&mut self.newly_retired)
@@ -201,7 +211,9 @@ mod tests {
         assert!(heap.is_free(taken[3]));
         // Not an object of any block.
         heap.give_back(Address::new(0, 3));
+        assert!(heap.ran_out() && !heap.ran_out());
         assert_eq!((heap.take(128), heap.take_any(128)), (None, Some(taken[3])));
+        assert!(heap.ran_out() && !heap.ran_out());
     }
 
     #[test]
