@@ -18,7 +18,7 @@ use crate::session::{Batches, Joined, Port, join};
 use crate::together::{TOGETHER, together};
 
 /// After so many changes a client frees what it has retired.
-const CHANGES_PER_UPKEEP: u32 = 256;
+const CHANGES_PER_UPKEEP: u32 = 64;
 /// So many bytes of a value count as a change.
 const BYTES_PER_CHANGE: usize = 1 << 18;
 /// For how much longer than the lease of a client that stands still another one waits for the end of what that may still read, before memory counts as full: to give it up takes a closing, and the eras some heartbeats.

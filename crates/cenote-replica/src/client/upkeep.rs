@@ -14,6 +14,9 @@ use crate::view::{Control, View};
 /// Objects that are freed, and blocks whose marks are read, in one round trip.
 const BATCH: usize = 128;
 
+/// Objects that are freed at least by who goes on.
+const LEAST: usize = 32;
+
 /// A block, and which of its objects are marked.
 type Marked = (Cut, Vec<u32>);
 
@@ -28,7 +31,7 @@ impl<N: Verbs + Control> Client<N> {
         self.keep_up(usize::MAX, true).await
     }
 
-    /// The same for a client that goes on: of what was retired long enough ago it frees no more than half as many again as were retired since the last upkeep, or 128; and it reads the marks of its blocks only if it ran out of free objects of some size.
+    /// The same for a client that goes on: of what was retired long enough ago it frees no more than half as many again as were retired since the last upkeep, or 32; and it reads the marks of its blocks only if it ran out of free objects of some size.
     ///
     /// What an era has left becomes free at once: if all clients freed it then, memory nodes would do little else for as long as that takes.
     ///
@@ -38,7 +41,7 @@ impl<N: Verbs + Control> Client<N> {
             let mut heap = self.heap.borrow_mut();
             (heap.newly_retired(), heap.ran_out())
         };
-        self.keep_up((newly + newly / 2).max(BATCH), ran_out).await
+        self.keep_up((newly + newly / 2).max(LEAST), ran_out).await
     }
 
     async fn keep_up(&self, most: usize, takes_back: bool) -> Result<usize, Error> {

@@ -20,7 +20,7 @@ use super::{lock_based, metadata_server};
 use crate::rdma::{Port, Shared, Tasks, Time, World};
 
 /// Changes of a client from one look at what it may reclaim to the next, as a shipped client has it.
-const CHANGES_PER_UPKEEP: u32 = 256;
+const CHANGES_PER_UPKEEP: u32 = 64;
 
 /// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
