@@ -9,6 +9,7 @@
 //! | [`modules`] | the contract with modules, and what implements it: worker threads; thousands of simulated modules in virtual time |
 //! | [`device`] | what a module executes for the map: a skiplist in an arena, and the commands on it |
 //! | [`map`] | the map on the host: where keys are, batches, redistribution |
+//! | `hotness` | a model of how hot subranges will be, for their heights; feature `hotness` |
 //! | [`baseline`] | other ways to divide a map over modules, to compare with |
 //!
 //! ```
@@ -27,5 +28,7 @@
 
 pub mod baseline;
 pub mod device;
+#[cfg(feature = "hotness")]
+pub mod hotness;
 pub mod map;
 pub mod modules;

@@ -3,7 +3,7 @@
 /// Settings of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Bits of a key in which the keys of a finest subrange differ.
+    /// Bits of a key in which the keys of a finest subrange differ: 1 to 63.
     pub finest_shift: u8,
     /// Bits from one shift to the next; 0 for as many as there are modules, as the paper has it. Fewer bits leave fewer subranges, and take more probes.
     pub split_bits: u8,
