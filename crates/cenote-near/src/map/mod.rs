@@ -5,6 +5,7 @@
 //! | file | |
 //! |---|---|
 //! | `operation` | operations and answers |
+//! | `repeats` | finds scans that the batch has had before |
 //! | `load` | finds each operation's subrange, and counts what modules will have to do |
 //! | `plan`, `price` | decides what to split, move and pull |
 //! | `cold` | decides what to bring back |
@@ -32,6 +33,7 @@ mod mutant;
 mod operation;
 mod plan;
 mod price;
+mod repeats;
 #[cfg(test)]
 mod tests;
 
@@ -47,6 +49,7 @@ use config::shifts;
 pub(crate) use directory::mix;
 use directory::{Directory, Entry, Place};
 use mutant::{Mutant, planted};
+use repeats::Repeats;
 
 /// Why a batch has no answers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -245,9 +248,15 @@ impl<M: Modules> Map<M> {
         }
         let mut located = Vec::new();
         let mut later = None;
+        let repeats = if self.config.repeats {
+            Repeats::find(operations)
+        } else {
+            Repeats::default()
+        };
+        self.modules.host_steps(repeats.steps);
         if self.config.adaptive {
-            let mut work = self.count_load(operations);
-            let plan = self.plan(operations, &mut work);
+            let mut work = self.count_load(operations, &repeats);
+            let plan = self.plan(operations, &repeats, &mut work);
             let back = self.plan_back(&work, &plan);
             #[cfg(feature = "hotness")]
             self.observe(&mut work);
@@ -265,7 +274,7 @@ impl<M: Modules> Map<M> {
                 later = Some((plan, back));
             }
         }
-        let (mut batches, record) = self.dispatch(operations, &located);
+        let (mut batches, record) = self.dispatch(operations, &located, &repeats);
         let awaited = later.map(|(plan, back)| self.send_moves(plan, back, &mut batches));
         self.modules.host_steps(record.steps);
         #[cfg(feature = "hotness")]

@@ -100,6 +100,19 @@ impl Keys {
     }
 }
 
+/// Has scans of a batch come again later in it.
+fn repeat_scans(batch: &mut Vec<Operation>, rng: &mut ChaCha8Rng) {
+    let scans: Vec<Operation> = batch
+        .iter()
+        .copied()
+        .filter(|one| matches!(one, Operation::Scan(..)))
+        .collect();
+    for scan in scans {
+        let at = rng.random_range(0..=batch.len());
+        batch.insert(at, scan);
+    }
+}
+
 /// What the directory says of itself, and of the model.
 fn check<M: Modules>(map: &Map<M>, model: &BTreeMap<u64, u64>) {
     let mut end = None;
@@ -145,7 +158,8 @@ fn trial_and<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves, look: im
             keys = Keys::new(&mut rng);
         }
         let size = [1, 10, 300, 900][rng.random_range(0..4)];
-        let batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
+        let mut batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
+        repeat_scans(&mut batch, &mut rng);
         let rounds = map.counters().rounds;
         let answers = map.execute(&batch).unwrap();
         let rounds = map.counters().rounds - rounds;
