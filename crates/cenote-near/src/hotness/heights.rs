@@ -23,6 +23,11 @@ fn capacities(subranges: usize) -> Vec<usize> {
         .collect()
 }
 
+/// Half of the levels: those above take a quarter of the subranges or fewer.
+pub(super) fn lower(subranges: usize) -> u8 {
+    levels(subranges).div_ceil(2)
+}
+
 /// A height for each subrange that a module was asked for, by the probabilities of its classes; of the module's subranges there are so many. Those that are expected to be hottest choose first,
 /// and one whose level is full takes its second choice, and so on.
 pub(super) fn assign(probabilities: &[[f32; CLASSES]], subranges: usize) -> Vec<u8> {

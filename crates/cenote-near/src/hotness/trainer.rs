@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use candle_core::Result;
 
 use super::features::{History, Step};
-use super::heights::{assign, levels};
+use super::heights::{assign, levels, lower};
 use super::model::{CLASSES, Model};
 use super::thresholds::Thresholds;
 use super::{Accuracy, Height, Observed, Settings};
@@ -172,6 +172,19 @@ impl Trainer {
         self.classes = levels(self.in_modules().values().copied().max().unwrap_or(1));
     }
 
+    /// The hotness in this window from which on a subrange is among the four times as many as are learnt from, beside those that have been given a height.
+    fn least_worth(&self, observed: &[Observed]) -> u32 {
+        let window = self.window();
+        let hotness = |one: &Observed| Some(self.known.get(&one.start)?.history.hotness(window));
+        let mut all: Vec<u32> = observed.iter().filter_map(hotness).collect();
+        let wanted = self.settings.samples as usize * 4;
+        if all.len() <= wanted {
+            return 0;
+        }
+        let (_, least, _) = all.select_nth_unstable_by(wanted, |one, other| other.cmp(one));
+        *least
+    }
+
     /// How many subranges of each module are known.
     fn in_modules(&self) -> BTreeMap<u32, usize> {
         let mut count = BTreeMap::new();
@@ -181,14 +194,29 @@ impl Trainer {
         count
     }
 
-    /// Classes for the window to come, and the heights that follow: of each module those first that deviate most, and no more than a quarter of its subranges.
-    fn predict(&mut self, observed: &[Observed], thresholds: Thresholds) -> Result<Vec<Height>> {
+    /// Subranges to predict for, by modules, of those that the batch asked for. Modules that have one or two need no heights.
+    fn candidates(
+        &self,
+        observed: &[Observed],
+        in_modules: &BTreeMap<u32, usize>,
+    ) -> BTreeMap<u32, Vec<u64>> {
+        let (window, least) = (self.window(), self.least_worth(observed));
         let mut by_module: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for one in observed {
-            by_module.entry(one.module).or_default().push(one.start);
+            let worth = |known: &Known| known.height.is_some() || known.history.hotness(window) >= least;
+            if in_modules.get(&one.module).is_some_and(|count| *count > 2)
+                && self.known.get(&one.start).is_some_and(worth)
+            {
+                by_module.entry(one.module).or_default().push(one.start);
+            }
         }
+        by_module
+    }
+
+    /// Classes for the window to come, and the heights that follow: of each module those first that deviate most, and no more than a quarter of its subranges.
+    fn predict(&mut self, observed: &[Observed], thresholds: Thresholds) -> Result<Vec<Height>> {
         let (in_modules, window) = (self.in_modules(), self.window());
-        by_module.retain(|module, _| in_modules.get(module).is_some_and(|count| *count > 2));
+        let by_module = self.candidates(observed, &in_modules);
         let starts: Vec<u64> = by_module.values().flatten().copied().collect();
         let histories: Vec<&History> = starts
             .iter()
@@ -213,8 +241,9 @@ impl Trainer {
                 let best = (0..classes).max_by(|one, other| row[*one].total_cmp(&row[*other]));
                 let now = thresholds.class(known.history.hotness(window), self.classes);
                 known.predicted = best.map(|best| (best as u8, now));
-                let deviates = height.abs_diff(known.height.unwrap_or(0));
-                if deviates > 0 {
+                // One that was never given a height has one of a plain skiplist, which is most often low: to send another low one costs more than it saves.
+                let deviates = height.abs_diff(known.height.unwrap_or(1));
+                if deviates > 0 && (known.height.is_some() || height > lower(subranges)) {
                     changes.push((std::cmp::Reverse(deviates), *start, height));
                 }
             }
