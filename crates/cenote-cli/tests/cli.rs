@@ -20,6 +20,8 @@ mod lock_services;
 mod locks;
 #[path = "cli/mapreduce.rs"]
 mod mapreduce;
+#[path = "cli/near.rs"]
+mod near;
 #[path = "cli/places.rs"]
 mod places;
 #[path = "cli/pools.rs"]

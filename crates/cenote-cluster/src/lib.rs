@@ -9,6 +9,7 @@
 //! | [`memory_file`] | its memory in a file, which outlives its process |
 //! | [`mapped`] | memory of nodes that clients of the same machine map |
 //! | [`network`] | the nodes, as a client or the master reaches them |
+//! | [`near`] | modules at memory nodes: batches that are executed near the memory |
 //! | [`ofi`] | verbs over libfabric |
 //! | [`says`] | what clients and the master say to each other |
 //! | [`session`] | a client's session with the master |
@@ -31,6 +32,7 @@ pub mod mapped;
 pub mod master;
 pub mod masters;
 pub mod memory_file;
+pub mod near;
 pub mod network;
 pub mod node;
 pub mod ofi;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cenote_replica::client::{Client, Error as MapError, Replaced, Versioned};
 use cenote_replica::object::Identity as Version;
@@ -21,9 +21,9 @@ use crate::together::{TOGETHER, together};
 const CHANGES_PER_UPKEEP: u32 = 256;
 /// So many bytes of a value count as a change.
 const BYTES_PER_CHANGE: usize = 1 << 18;
-/// How often a client waits for the end of what others may still read, before its memory counts as full: for longer than the lease of a client that stands still.
-const WAITS: u32 = 200;
-/// The time between, as long as a heartbeat: eras are told by these.
+/// For how much longer than the lease of a client that stands still another one waits for the end of what that may still read, before memory counts as full: to give it up takes a closing, and the eras some heartbeats.
+const SPARE: Duration = Duration::from_secs(1);
+/// The time between two attempts, as long as a heartbeat: eras are told by these.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// How a client joins.
@@ -60,6 +60,8 @@ pub struct Map {
     local: LocalSet,
     runtime: Runtime,
     changes: u32,
+    /// How long it waits for memory that others may still read.
+    patience: Duration,
 }
 
 impl Map {
@@ -72,6 +74,7 @@ impl Map {
             mut port,
             session,
             layout,
+            lease,
         } = join(
             &options.masters,
             &options.credentials,
@@ -94,6 +97,7 @@ impl Map {
             local,
             runtime,
             changes: 0,
+            patience: lease.saturating_add(SPARE),
         })
     }
 
@@ -132,7 +136,8 @@ impl Map {
             self.upkeep()?;
         }
         let mut outcome = self.run(&operation);
-        for _ in 0..WAITS {
+        let begun = Instant::now();
+        while begun.elapsed() < self.patience {
             match outcome {
                 Err(Error::Map(MapError::Full(_))) => {}
                 outcome => return outcome,

@@ -24,7 +24,7 @@ use crate::mapped::file_of;
 use crate::master::term::Term;
 use crate::ofi::{Link, Remote, Transport};
 use crate::stream::Seal;
-use crate::wire::{Answer, Hello, Item, decode_answers, encode_items, encode_requests, first_frame};
+use crate::wire::{Answer, Hello, Item, Purpose, decode_answers, encode_items, encode_requests, first_frame};
 
 /// How long it may take to connect.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -133,6 +133,13 @@ impl Network {
         let opened = opened.map(Rc::new);
         self.mapped.borrow_mut().insert(node, opened.clone());
         opened
+    }
+
+    /// Forgets the nodes that are not among these: what was mapped of their memory stays no longer.
+    pub fn forget_others(&self, nodes: &[(u32, SocketAddr)]) {
+        let stays = |node: &NodeId| nodes.iter().any(|(number, _)| *number == node.0);
+        self.peers.borrow_mut().retain(|node, _| stays(node));
+        self.mapped.borrow_mut().retain(|node, _| stays(node));
     }
 
     /// Where a node is.
@@ -367,6 +374,7 @@ async fn connect(address: SocketAddr, credentials: &Credentials) -> io::Result<R
     stream.set_nodelay(true)?;
     let mut seal = Seal::connect(&mut stream, credentials).await?;
     let hello = Hello {
+        purpose: Purpose::Cluster,
         token: credentials.token.clone(),
     };
     let mut first = Vec::new();

@@ -32,9 +32,12 @@ use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::mapped;
 use crate::mapped::node::MappedNode;
 use crate::memory_file::MemoryFile;
+use crate::near;
 use crate::ofi::{Exports, PLAIN, Registration, Transport};
 use crate::stream::greeted;
-use crate::wire::{Answer, FRAME_MAX, Item, decode_items, encode_answers, first_frame};
+use crate::wire::{
+    Answer, FRAME_MAX, Item, MAPPED, OUTLIVES, Purpose, decode_items, encode_answers, first_frame,
+};
 
 /// Heartbeats whose times a node remembers.
 const REMEMBERED: usize = 64;
@@ -121,6 +124,8 @@ pub struct Node {
     exports: Option<Exports>,
     /// Whether its regions are open there.
     is_open: Cell<bool>,
+    /// Bytes that modules have ([`crate::near`]).
+    lent: Cell<u64>,
 }
 
 impl Node {
@@ -157,6 +162,7 @@ impl Node {
             executed: Cell::new(0),
             exports: None,
             is_open: Cell::new(false),
+            lent: Cell::new(0),
         }
     }
 
@@ -313,7 +319,11 @@ impl Node {
                 self.options.memory,
                 self.held(),
                 self.executed.get(),
-                self.options.pool.is_some().into(),
+                match (&self.options.pool, &self.mapped) {
+                    (Some(_), _) => OUTLIVES,
+                    (None, Some(_)) => MAPPED,
+                    (None, None) => 0,
+                },
             ]),
             Item::Fabric => match &self.exports {
                 Some(exports) => {
@@ -338,6 +348,28 @@ impl Node {
         regions.values().map(|held| held.bytes.len()).sum()
     }
 
+    /// Bytes that neither regions nor modules have.
+    pub(crate) fn free(&self) -> u64 {
+        self.options.memory.saturating_sub(self.held() + self.lent.get())
+    }
+
+    /// Whether its memory is the process's own, so that it can be lent.
+    pub(crate) fn has_own_memory(&self) -> bool {
+        self.options.pool.is_none() && self.mapped.is_none()
+    }
+
+    /// Lends bytes of its memory to modules, if so many are free.
+    pub(crate) fn lend(&self, bytes: u64) -> bool {
+        let is_lent = bytes <= self.free();
+        self.lent.set(self.lent.get() + if is_lent { bytes } else { 0 });
+        is_lent
+    }
+
+    /// Has back what modules had.
+    pub(crate) fn take_back(&self, bytes: u64) {
+        self.lent.set(self.lent.get().saturating_sub(bytes));
+    }
+
     fn forget(&self, region: u16) {
         if let Some(file) = &self.options.pool {
             kept(file.drop_region(region));
@@ -356,7 +388,7 @@ impl Node {
             return Answer::Failed;
         }
         self.forget(region);
-        if self.held() + u64::from(bytes) > self.options.memory {
+        if u64::from(bytes) > self.free() {
             return Answer::Failed;
         }
         let bytes = match &self.options.pool {
@@ -540,7 +572,10 @@ fn tell(from: SocketAddr, error: &io::Error) {
 }
 
 async fn answer(node: &Node, stream: TcpStream) -> io::Result<()> {
-    let mut stream = greeted(stream, &node.options.credentials).await?;
+    let mut stream = match greeted(stream, &node.options.credentials).await? {
+        (Purpose::Cluster, stream) => stream,
+        (Purpose::Modules, stream) => return near::serve(node, stream).await,
+    };
     let mut arrived = Vec::new();
     let mut out = Vec::new();
     loop {

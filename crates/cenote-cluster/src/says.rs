@@ -114,6 +114,13 @@ pub struct ErasText {
 }
 
 impl ErasText {
+    /// Earlier than all: who knows any keeps those.
+    pub const NONE: Self = Self {
+        now: 0,
+        least: 0,
+        sessions_ended: 0,
+    };
+
     /// The eras.
     pub fn eras(self) -> Eras {
         Eras {

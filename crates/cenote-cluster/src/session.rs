@@ -19,7 +19,7 @@ use crate::network::Network;
 use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
 use crate::stream::Outgoing;
-use crate::wire::Hello;
+use crate::wire::{Hello, Purpose};
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -45,6 +45,7 @@ impl Line {
         let credentials = credentials.into();
         let mut stream = Outgoing::new(stream, &credentials)?;
         let hello = Hello {
+            purpose: Purpose::Cluster,
             token: credentials.token,
         };
         stream.write_all(&hello.encode())?;
@@ -123,6 +124,8 @@ pub struct Joined {
     pub session: SessionText,
     /// The map.
     pub layout: LayoutText,
+    /// For how long a client may be silent that is not given up.
+    pub lease: Duration,
 }
 
 /// Joins a cluster.
@@ -140,15 +143,22 @@ pub fn join(
     let (told, mut line) = search.ask(&ask, JOIN)?;
     let master = search.at();
     let unreachable = |source| Error::Master { master, source };
-    let (session, layout, view, eras, transport) = match told {
+    let (session, layout, view, eras, lease, transport) = match told {
         Told::Joined {
             session,
             layout,
             view,
             eras,
+            lease_us,
             transport,
-            ..
-        } => (session, layout, view, eras, transport),
+        } => (
+            session,
+            layout,
+            view,
+            eras,
+            Duration::from_micros(lease_us),
+            transport,
+        ),
         Told::Refused(why) => return Err(Error::Refused(why)),
         other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
     };
@@ -199,6 +209,7 @@ pub fn join(
         },
         session,
         layout,
+        lease,
     })
 }
 
@@ -337,6 +348,7 @@ impl Port {
     /// Takes over the view that the other thread has.
     fn refresh(&self, known: &Known) {
         if self.view.borrow().number != known.view.number {
+            self.network.forget_others(&known.view.nodes);
             for (node, address) in &known.view.nodes {
                 self.network
                     .set_address(cenote_replica::view::NodeId(*node), *address);

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::credentials::Credentials;
-use crate::wire::{Hello, is_same_token};
+use crate::wire::{Hello, Purpose, is_same_token};
 
 /// How long a connection may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
@@ -168,8 +168,8 @@ pub struct Stream {
     plain: Vec<u8>,
 }
 
-/// Reads a greeting, and fails unless who greets has what `credentials` demand.
-pub async fn greeted(mut tcp: TcpStream, credentials: &Credentials) -> io::Result<Stream> {
+/// Reads a greeting, and fails unless who greets has what `credentials` demand. Returns what the connection is for, too.
+pub async fn greeted(mut tcp: TcpStream, credentials: &Credentials) -> io::Result<(Purpose, Stream)> {
     tcp.set_nodelay(true)?;
     let greet = async {
         let seal = Seal::accept(&mut tcp, credentials).await?;
@@ -180,11 +180,11 @@ pub async fn greeted(mut tcp: TcpStream, credentials: &Credentials) -> io::Resul
         };
         let mut head = [0; Hello::HEAD];
         stream.read_exact(&mut head).await?;
-        let len = Hello::token_len(head).map_err(|error| refuse(error.to_string()))?;
+        let (purpose, len) = Hello::decode_head(head).map_err(|error| refuse(error.to_string()))?;
         let mut said = vec![0; len];
         stream.read_exact(&mut said).await?;
         match is_same_token(&said, credentials.token.as_bytes()) {
-            true => Ok(stream),
+            true => Ok((purpose, stream)),
             false => Err(refuse("its token is not the cluster's")),
         }
     };
@@ -193,7 +193,28 @@ pub async fn greeted(mut tcp: TcpStream, credentials: &Credentials) -> io::Resul
         .map_err(|_| refuse("it did not greet"))?
 }
 
+/// Reads a greeting of who wants what the cluster's processes say to each other, and nothing else.
+pub async fn greeted_by_cluster(tcp: TcpStream, credentials: &Credentials) -> io::Result<Stream> {
+    match greeted(tcp, credentials).await? {
+        (Purpose::Cluster, stream) => Ok(stream),
+        (Purpose::Modules, _) => Err(refuse("it asks for modules, which are at memory nodes")),
+    }
+}
+
+/// A connection whose peer says nothing for so long is probed by the system.
+const PROBED_AFTER: Duration = Duration::from_secs(10);
+/// The time between two probes.
+const PROBES: Duration = Duration::from_secs(5);
+
 impl Stream {
+    /// Has the system find out if the other side's machine is lost. Then the connection ends.
+    pub fn find_lost_peers(&self) -> io::Result<()> {
+        let probes = socket2::TcpKeepalive::new()
+            .with_time(PROBED_AFTER)
+            .with_interval(PROBES);
+        socket2::SockRef::from(&self.tcp).set_tcp_keepalive(&probes)
+    }
+
     /// Appends what arrives to `bytes`, and waits for some. 0 if the other side has ended.
     pub async fn read_buf(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         if matches!(self.seal, Seal::Plain) {

@@ -19,7 +19,11 @@ pub const FRAME_MAX: usize = 16 << 20;
 const READ_MAX: usize = FRAME_MAX / 2;
 /// Bytes in front of a frame: its length.
 pub const PREFIX: usize = 4;
-const MAGIC: &[u8; 8] = b"CNTNODE\x01";
+const MAGIC: &[u8; 7] = b"CNTNODE";
+/// In [`Answer::Info`]: the node's memory outlives its process.
+pub const OUTLIVES: u64 = 1;
+/// In [`Answer::Info`]: clients map the node's memory.
+pub const MAPPED: u64 = 2;
 /// The longest token.
 pub const TOKEN_MAX: usize = 256;
 
@@ -97,8 +101,8 @@ pub enum Answer {
     Done,
     /// It cannot be done: there is no memory, or no such region.
     Failed,
-    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed, 1 if its memory outlives
-    /// its process.
+    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed; and what its memory is: [`OUTLIVES`], [`MAPPED`], or 0, of
+    /// the process alone.
     Info([u64; 5]),
     /// It obeys a master of a later term, which has this number.
     Later(u64),
@@ -108,9 +112,20 @@ pub enum Answer {
     Remote([u64; 2]),
 }
 
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// Batches of [`Item`]s; or what clients and the master say to each other.
+    Cluster = 1,
+    /// Modules that execute near their memory: [`crate::near`].
+    Modules = 2,
+}
+
 /// What a connection begins with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hello {
+    /// What follows.
+    pub purpose: Purpose,
     /// The cluster's token.
     pub token: String,
 }
@@ -119,6 +134,7 @@ impl Hello {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
+        out.push(self.purpose as u8);
         out.extend((self.token.len() as u16).to_le_bytes());
         out.extend(self.token.as_bytes());
         out
@@ -127,12 +143,17 @@ impl Hello {
     /// Bytes of the part with a fixed length.
     pub const HEAD: usize = 10;
 
-    /// The length of the token.
-    pub fn token_len(head: [u8; Self::HEAD]) -> Result<usize, Malformed> {
+    /// The purpose, and the length of the token.
+    pub fn decode_head(head: [u8; Self::HEAD]) -> Result<(Purpose, usize), Malformed> {
         let len = usize::from(u16::from_le_bytes([head[8], head[9]]));
-        match head.starts_with(MAGIC) && len <= TOKEN_MAX {
-            true => Ok(len),
-            false => Err(Malformed("no greeting of a cluster")),
+        let purpose = match head[7] {
+            1 => Some(Purpose::Cluster),
+            2 => Some(Purpose::Modules),
+            _ => None,
+        };
+        match purpose.filter(|_| head.starts_with(MAGIC) && len <= TOKEN_MAX) {
+            Some(purpose) => Ok((purpose, len)),
+            None => Err(Malformed("no greeting of a cluster")),
         }
     }
 }

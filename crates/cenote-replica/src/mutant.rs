@@ -69,6 +69,12 @@ mutants! {
     PageOverwritten = "page-overwritten", "a page of an ordered map is replaced whatever has become of the one that was read";
     LeafBelieved = "leaf-believed", "a reader of an ordered map believes a leaf that it has seen before";
     GapOverlooked = "gap-overlooked", "a scan of an ordered map goes on with the next page that it has read ahead, where another one has come between";
+    WonOverwrites = "won-overwrites", "without backups a change writes to its log that it has won, over what another may have decided";
+    LostInTheWay = "lost-in-the-way", "a reader fails for an object in a lost region that only has the fingerprint of its key";
+    OffersForgotten = "offers-forgotten", "a client whose split was interrupted forgets the parts that it has made";
+    LateForEver = "late-for-ever", "a client writes the last copy of a log under a later view than that under which it saw the object";
+    TwinUntold = "twin-untold", "an insert that gives up for another one begins again for ever, though that one stands still";
+    FailedKept = "failed-kept", "a change that finds no memory for a split keeps the memory of its object";
     SuccessorIgnored = "successor-ignored", "a client goes on with a segment that has been split";
 }
 

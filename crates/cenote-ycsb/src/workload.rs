@@ -209,7 +209,7 @@ pub struct Spec {
     pub records: u64,
     /// The number of operations of this worker.
     pub operations: u64,
-    /// The skew of [`Chooser::Zipfian`] and [`Chooser::Latest`].
+    /// The skew of [`Chooser::Zipfian`] and [`Chooser::Latest`], 0 to 100. Outside of 0 to 1, ends excluded, what is inserted is never chosen.
     pub theta: f64,
     /// Ranks that are drawn, where that is more than there are records, up to 2^52; what is drawn is taken modulo the records. So few records are
     /// as skewed as many: of 100,000 records the most popular has 7.9 % of all operations, and 4.8 % if 10^8 ranks are drawn.
@@ -256,7 +256,7 @@ impl Spec {
     ///
     /// # Panics
     /// If the mix does not add up to 100, if it asks for records where there are none, if theta does not lie
-    /// strictly between 0 and 1, if `ranks` is above 2^52, if `scan_max` is 0 or if `worker` is not below `workers`.
+    /// from 0 to 100, if `ranks` is above 2^52, if `scan_max` is 0 or if `worker` is not below `workers`.
     pub fn stream(&self) -> Stream {
         assert!(self.mix.total() == 100, "the mix adds up to {}", self.mix.total());
         assert!(
@@ -268,15 +268,16 @@ impl Spec {
         assert!(self.scan_max > 0, "a scan reads at least one record");
         let inserts_only = self.mix.insert == 100;
         assert!(inserts_only || self.records > 0, "no records to choose from");
+        // YCSB's method has exponents between 0 and 1 alone.
+        let is_folded = self.ranks > self.records || self.theta <= 0.0 || self.theta >= 1.0;
+        let ranks = self.ranks.max(self.records);
         let source = match self.chooser {
             _ if inserts_only => Source::Uniform,
             Chooser::Uniform => Source::Uniform,
-            Chooser::Zipfian if self.ranks > self.records => {
-                Source::Folded(Skewed::new(self.ranks, self.theta), Scatter::new(self.records))
+            Chooser::Zipfian if is_folded => {
+                Source::Folded(Skewed::new(ranks, self.theta), Scatter::new(self.records))
             }
-            Chooser::Latest if self.ranks > self.records => {
-                Source::FoldedLatest(Skewed::new(self.ranks, self.theta))
-            }
+            Chooser::Latest if is_folded => Source::FoldedLatest(Skewed::new(ranks, self.theta)),
             Chooser::Zipfian => {
                 Source::Zipfian(Zipfian::new(self.records, self.theta), Scatter::new(self.records))
             }

@@ -193,3 +193,29 @@ fn scans_have_every_length() {
         .collect();
     assert_eq!(lengths, (1..=10).collect());
 }
+
+#[test]
+fn any_skew_can_be_drawn() {
+    let often = |theta| {
+        let spec = Spec {
+            theta,
+            operations: 20_000,
+            ..Spec::new(Workload::C, 1_000)
+        };
+        let mut counts = vec![0; 1_000];
+        for operation in spec.stream() {
+            counts[operation.record as usize] += 1;
+        }
+        counts.into_iter().max().unwrap()
+    };
+    let (uniform, usual, steep) = (often(0.0), often(0.99), often(1.5));
+    assert!(
+        uniform < 60 && usual > 1_500 && steep > 2 * usual,
+        "{uniform} {usual} {steep}"
+    );
+    let latest = Spec {
+        theta: 1.2,
+        ..Spec::new(Workload::D, 1_000)
+    };
+    assert!(latest.stream().all(|operation| operation.record < 1_200));
+}

@@ -30,7 +30,8 @@
 //! without `exec` holds the lock as well, and then the death of the parent alone cannot be seen.
 //!
 //! **The lease** is as over TCP ([`crate::node`]); a client looks at it before each verb. One that is stopped after it has looked may read afterwards, what was there when the lease ended or is
-//! of no interest any more: its operation began before. What it writes then is in the memory of a node that was given up.
+//! of no interest any more: its operation began before. What it writes then is in the memory of a node that was given up. The lease does not end with the node's process: so the master, which finds another
+//! process at the node's address, waits for a lease before it gives the node up ([`crate::master::watch`]).
 //!
 //! **Trust.** Whoever may open the file may write everything in it, also keys and turns; so it belongs to the node's user alone (mode 0600), and clients are that user's. An offset
 //! or a length from the file is checked before it is used. Truncating the file ends all who have mapped it (`SIGBUS`).

@@ -30,7 +30,7 @@ pub struct MappedNode {
 }
 
 impl MappedNode {
-    /// Makes the file of a node that gives so many bytes to regions. A file of a node that is gone is replaced; who has that mapped finds that its lease has ended.
+    /// Makes the file of a node that gives so many bytes to regions. A file of a node that is gone is replaced; who has that mapped may use it until its lease ends, for which the master waits.
     ///
     /// Errors: the file cannot be made, or mapped.
     pub fn create(path: &Path, memory: u64, incarnation: u64) -> Result<Self, MappedError> {

@@ -69,14 +69,23 @@ impl Master {
     /// Whether all nodes that hold something answer, now: what was heard before says nothing, since a closing is asked for when one dies. A closing that cannot give its keys to one of them would keep clients
     /// from all the others until that one is given up.
     async fn all_answer(&self) -> bool {
-        let holding: BTreeSet<u32> = {
+        let holding: BTreeMap<u32, u64> = {
             let state = self.state.borrow();
-            let nodes = state.regions.iter().flat_map(|region| region.nodes.iter().copied());
-            nodes.filter(|node| state.is_alive(*node)).collect()
+            let nodes = state.regions.iter().flat_map(|region| region.nodes.iter());
+            let living = nodes.filter_map(|node| state.nodes.get_key_value(node));
+            let living = living.filter(|(_, known)| known.alive);
+            living.map(|(node, known)| (*node, known.incarnation)).collect()
         };
-        let asked = holding.into_iter().map(|node| {
+        let asked = holding.into_iter().map(|(node, known)| {
             let ask = self.network.ask(NodeId(node), &[Item::Info]);
-            async { matches!(tokio::time::timeout(PATIENCE, ask).await, Ok(Some(_))) }
+            async move {
+                let answer = tokio::time::timeout(PATIENCE, ask).await;
+                match answer.as_ref().map(Option::as_deref) {
+                    // Another process at its address is given up first.
+                    Ok(Some([Answer::Info([incarnation, ..])])) => *incarnation == known,
+                    _ => false,
+                }
+            }
         });
         together(asked).await.into_iter().all(|answers| answers)
     }
@@ -96,6 +105,8 @@ impl Master {
             self.state.borrow_mut().close();
             self.save_or_end().await;
             if self.set_keys().await {
+                // With this view, and not before, clients are told of eras of this master.
+                self.has_closed.set(true);
                 self.publish();
                 if self.equalise().await {
                     break ended;
@@ -157,7 +168,7 @@ impl Master {
         for (node, items) in items {
             match self.network.ask(NodeId(node), &items).await {
                 Some(answers) if answers.iter().all(|answer| *answer == Answer::Done) => {}
-                Some(_) if self.state.borrow().is_alive(node) => {
+                Some(_) if self.state.borrow().may_lose(node) => {
                     // It has lost them: another process is at its address.
                     eprintln!("cenote cluster: memory node {node} has lost its memory, and is given up");
                     self.state.borrow_mut().give_up(node);

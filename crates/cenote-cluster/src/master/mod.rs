@@ -43,8 +43,8 @@ use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::network::Network;
 use crate::ofi::Transport;
 use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, ViewText, frame, length};
-use crate::stream::greeted;
-use crate::wire::{Answer, Item};
+use crate::stream::greeted_by_cluster;
+use crate::wire::{Answer, Item, MAPPED, OUTLIVES};
 use complaints::Complaints;
 use state::{Offer, Shape, State};
 use store::{Place, Store, Unkept};
@@ -162,6 +162,8 @@ pub struct Master {
     nodes: RefCell<BTreeMap<u32, Heard>>,
     clients: RefCell<BTreeMap<u32, Client>>,
     eras: Cell<Eras>,
+    /// Whether clients were told of a view of this master.
+    has_closed: Cell<bool>,
     /// Whether somebody has asked for a closing.
     is_asked: Cell<bool>,
     /// There may be something to do for [`closing`].
@@ -288,6 +290,7 @@ async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Resu
                 .collect(),
         ),
         eras: Cell::new(first_eras(&state)),
+        has_closed: Cell::new(is_new),
         is_asked: Cell::new(!is_new),
         work: Notify::new(),
         stopping: Notify::new(),
@@ -345,6 +348,9 @@ fn kept_lease(state: &State, wanted: Duration) -> Duration {
 
 /// Eras grow over the lives of masters: each begins with a closing, so its last key is greater than the first of the one before. Operations
 /// of clients that are known may have begun in any era before.
+///
+/// Clients hear of them with the view of that closing, when no verb of theirs from before takes effect any more. Else one that had not heard yet could take an object out of the index in an era of the
+/// master before, and free it at once when it has heard, while another one reads it that began in an era of this one.
 fn first_eras(state: &State) -> Eras {
     let now = state.key << 32;
     let least = if state.sessions.is_empty() { now } else { 0 };
@@ -365,12 +371,13 @@ async fn offer(network: &Network, node: u32, address: SocketAddr) -> Result<Offe
                     "verbs go otherwise to the memory node at {address}: give all nodes and the master the same --network"
                 )));
             }
-            Some([Answer::Info([incarnation, memory, 0, _, outlives]), _]) => {
+            Some([Answer::Info([incarnation, memory, 0, _, memory_is]), _]) => {
                 return Ok(Offer {
                     address,
                     memory: *memory,
                     incarnation: *incarnation,
-                    outlives: *outlives == 1,
+                    outlives: *memory_is == OUTLIVES,
+                    mapped: *memory_is == MAPPED,
                 });
             }
             Some([Answer::Info(_), _]) => {
@@ -552,7 +559,7 @@ impl Master {
 
     /// Answers questions until the connection ends.
     async fn answer(self: Rc<Self>, stream: TcpStream) -> std::io::Result<()> {
-        let mut stream = greeted(stream, &self.options.credentials).await?;
+        let mut stream = greeted_by_cluster(stream, &self.options.credentials).await?;
         loop {
             let mut prefix = [0; 4];
             stream.read_exact(&mut prefix).await?;
@@ -690,7 +697,10 @@ impl Master {
         self.hear_complaints();
         Told::Beat {
             view: (view != published.number).then(|| published.clone()),
-            eras: self.eras_text(),
+            eras: match self.has_closed.get() {
+                true => self.eras_text(),
+                false => ErasText::NONE,
+            },
         }
     }
 
@@ -709,8 +719,8 @@ impl Master {
 
     /// An era ends when all clients have seen it.
     fn count_eras(&self) {
-        // A closing reads and writes objects, and is no client's operation.
-        if self.state.borrow().regions.iter().any(|region| region.closed) {
+        // A closing reads and writes objects, and is no client's operation. Before its first one a new master tells nobody of its eras.
+        if !self.has_closed.get() || self.state.borrow().regions.iter().any(|region| region.closed) {
             return;
         }
         let mut eras = self.eras.get();

@@ -23,7 +23,7 @@ use super::{Options, Over, serve};
 use crate::Error;
 use crate::credentials::Credentials;
 use crate::says::{Ask, Told, frame, length};
-use crate::stream::greeted;
+use crate::stream::greeted_by_cluster;
 
 /// The time between two attempts to be elected.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -187,7 +187,7 @@ async fn answer(
     leader: &Cell<Option<SocketAddr>>,
     stopping: &Notify,
 ) -> std::io::Result<()> {
-    let mut stream = greeted(stream, credentials).await?;
+    let mut stream = greeted_by_cluster(stream, credentials).await?;
     loop {
         let mut prefix = [0; 4];
         stream.read_exact(&mut prefix).await?;

@@ -40,6 +40,9 @@ pub struct NodeState {
     /// Whether its memory outlives its process.
     #[serde(default)]
     pub outlives: bool,
+    /// Whether clients map its memory.
+    #[serde(default)]
+    pub mapped: bool,
     /// Whether the master has not given it up.
     pub alive: bool,
     /// Whether it is to be emptied.
@@ -57,6 +60,8 @@ pub struct Offer {
     pub incarnation: u64,
     /// Whether its memory outlives its process.
     pub outlives: bool,
+    /// Whether clients map its memory.
+    pub mapped: bool,
 }
 
 /// A client.
@@ -275,6 +280,7 @@ impl State {
             memory: offer.memory,
             incarnation: offer.incarnation,
             outlives: offer.outlives,
+            mapped: offer.mapped,
             alive: true,
             draining: false,
         };
@@ -306,6 +312,13 @@ impl State {
     /// Whether a node is there and has not been given up.
     pub fn is_alive(&self, node: u32) -> bool {
         self.nodes.get(&node).is_some_and(|node| node.alive)
+    }
+
+    /// Whether a node that has lost its regions may be given up at once. Who has mapped its memory may have it still, for a lease.
+    pub fn may_lose(&self, node: u32) -> bool {
+        self.nodes
+            .get(&node)
+            .is_some_and(|node| node.alive && !node.mapped)
     }
 
     /// A node is given up.
@@ -387,7 +400,14 @@ impl State {
     pub fn block(&mut self, session: u32, size: u32) -> Option<u64> {
         let (block, bytes) = (self.layout.block, self.region_bytes);
         let session = self.sessions.get_mut(&session)?;
-        if let Some(place) = self.orphans.iter().position(|orphan| orphan.size == size) {
+        let regions = &self.regions;
+        // What is in a region that is lost stays so.
+        let is_there = |block: &Block| {
+            let region = regions.get((block.at >> 32) as usize);
+            region.is_some_and(|region| !region.nodes.is_empty())
+        };
+        let fits = |orphan: &Block| orphan.size == size && is_there(orphan);
+        if let Some(place) = self.orphans.iter().position(fits) {
             let orphan = self.orphans.swap_remove(place);
             session.blocks.push(orphan);
             return Some(orphan.at);

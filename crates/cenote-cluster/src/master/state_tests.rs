@@ -8,6 +8,7 @@ fn offer(port: u16, memory: u64) -> Offer {
         memory,
         incarnation: 1,
         outlives: false,
+        mapped: false,
     }
 }
 
@@ -137,6 +138,24 @@ fn sessions_and_blocks_are_given_once() {
     assert_eq!(state.block(third.number, 64), None);
     let again = state.block(third.number, 128).unwrap();
     assert!(blocks.contains(&again) && !state.orphans.iter().any(|orphan| orphan.at == again));
+}
+
+#[test]
+fn blocks_of_lost_regions_are_given_to_nobody() {
+    let mut state = state(2, 1);
+    let gone = state.join("one that goes".to_owned()).unwrap().number;
+    let blocks: Vec<u64> = (0..4).map(|_| state.block(gone, 64).unwrap()).collect();
+    state.forget(gone);
+    state.give_up(1);
+    state.close();
+    state.open(|_| true, &BTreeSet::new());
+    let other = state.join("another".to_owned()).unwrap().number;
+    let is_lost = |state: &State, at: u64| state.regions[(at >> 32) as usize].nodes.is_empty();
+    let lost = blocks.iter().filter(|at| is_lost(&state, **at)).count();
+    assert!(lost > 0 && lost < blocks.len());
+    let given: Vec<u64> = (0..4).map(|_| state.block(other, 64).unwrap()).collect();
+    assert!(!given.iter().any(|at| is_lost(&state, *at)));
+    assert_eq!(state.orphans.len(), lost, "they stay");
 }
 
 #[test]

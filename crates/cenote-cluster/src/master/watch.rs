@@ -54,6 +54,26 @@ impl Master {
         }
     }
 
+    /// Waits until a lease has ended that a node has had. Its process has gone, but who has mapped its memory executes verbs there as long as the lease lasts.
+    async fn outlast_lease(&self, node: u32) {
+        let is_mapped = self
+            .state
+            .borrow()
+            .nodes
+            .get(&node)
+            .is_some_and(|node| node.mapped);
+        let left = {
+            let mut nodes = self.nodes.borrow_mut();
+            let Some(heard) = nodes.get_mut(&node) else { return };
+            heard.answers = false;
+            // Counted from later than the node has.
+            self.options.node_lease.saturating_sub(heard.at.elapsed())
+        };
+        if is_mapped {
+            tokio::time::sleep(left).await;
+        }
+    }
+
     /// Whether each region that a node holds has another one that answers.
     fn can_spare(&self, node: u32) -> bool {
         let heard = self.nodes.borrow();
@@ -108,6 +128,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
         let is_answered = match answer.as_ref().map(Option::as_deref) {
             Ok(Some([Answer::Done, Answer::Info([incarnation, ..])])) => {
                 if known != Some(*incarnation) {
+                    master.outlast_lease(node).await;
                     return give_up(&master, node, "is another process by now").await;
                 }
                 true

@@ -385,6 +385,18 @@ impl Cluster {
         self.nodes[place] = node_of_file(&at, &self.files[place]);
     }
 
+    /// Starts a node that was killed again at its address, with memory that is new.
+    pub fn begin_again(&mut self, place: usize) {
+        let at = ("CENOTE_CLUSTER_AT", self.nodes[place].1.to_string());
+        self.nodes[place] = listening(&self.places[place], "node", &[at]);
+    }
+
+    /// Adds a node that the master does not know any more.
+    pub fn add_again(&self, place: usize) {
+        let address = self.nodes[place].1;
+        assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
+    }
+
     /// Whether the master has not given a node up.
     pub fn is_alive(&self, place: usize) -> bool {
         let (at, status) = (self.nodes[place].1, self.status());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::session::Line;
 use cenote_cluster::tls::{Files, Identity, NAME};
-use cenote_cluster::wire::Hello;
+use cenote_cluster::wire::{Hello, Purpose};
 use cenote_cluster::{Credentials, Error, Map, Options, Transport, node};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 
@@ -176,6 +176,7 @@ fn who_has_no_certificate_of_the_authority_gets_nothing() {
     let mut plain = TcpStream::connect(cluster.nodes[0].1).unwrap();
     plain.set_read_timeout(Some(LONG)).unwrap();
     let hello = Hello {
+        purpose: Purpose::Cluster,
         token: TOKEN.to_owned(),
     };
     plain.write_all(&hello.encode()).unwrap();

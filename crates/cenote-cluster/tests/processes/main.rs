@@ -6,9 +6,11 @@ mod cluster;
 mod elected;
 #[cfg(feature = "tls")]
 mod encrypted;
+mod eras;
 mod files;
 mod histories;
 mod machines;
+mod mapped;
 #[cfg(feature = "ofi")]
 mod ofi;
 mod ordered;

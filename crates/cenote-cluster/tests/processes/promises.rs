@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 use cenote::memory::LocalWord;
 use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::wire::{Answer, Hello, Item, decode_answers, encode_items, first_frame};
+use cenote_cluster::wire::{Answer, Hello, Item, Purpose, decode_answers, encode_items, first_frame};
 use cenote_cluster::{Error, Map, Options, Store, StoreOptions, Transport};
 use cenote_replica::client::Error as MapError;
 
 use super::cluster::{Cluster, LONG, TOKEN, transport};
 
-/// How many verbs a node has executed.
-fn verbs(node: SocketAddr) -> u64 {
+/// What a node says of itself.
+pub fn info(node: SocketAddr) -> [u64; 5] {
     let mut stream = TcpStream::connect(node).unwrap();
     let hello = Hello {
+        purpose: Purpose::Cluster,
         token: TOKEN.to_owned(),
     };
     let mut out = hello.encode();
@@ -28,7 +29,7 @@ fn verbs(node: SocketAddr) -> u64 {
     loop {
         if let Some((frame, _)) = first_frame(&arrived).unwrap() {
             match decode_answers(frame).unwrap().1[..] {
-                [Answer::Info([_, _, _, executed, _])] => return executed,
+                [Answer::Info(info)] => return info,
                 ref other => panic!("{other:?}"),
             }
         }
@@ -36,6 +37,11 @@ fn verbs(node: SocketAddr) -> u64 {
         let len = stream.read(&mut some).unwrap();
         arrived.extend_from_slice(&some[..len]);
     }
+}
+
+/// How many verbs a node has executed.
+fn verbs(node: SocketAddr) -> u64 {
+    info(node)[3]
 }
 
 fn key(n: u64) -> [u8; 8] {

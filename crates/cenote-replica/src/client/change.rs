@@ -8,13 +8,13 @@
 //! | 3 | the log | the key's slots at a backup ([`twins`](super::twins)) |
 //! | 4 | the primary | the primary, and [the log](super::late) |
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::cache::Moment;
 use super::extents::Long;
 use super::get::{Ahead, Found};
-use super::late::{Late, all_bound, bind};
+use super::late::{Late, all_bound, all_won, bind, win};
 use super::ordered::RESERVED;
 use super::{ATTEMPTS_MAX, Client, Error, LOOKS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
@@ -58,6 +58,8 @@ pub(super) struct Pending<'a> {
     pub begun: Moment,
     /// The round that it is in.
     pub round: RefCell<Option<Round>>,
+    /// How often it has given up a slot for another client that inserts the key, since it was interrupted last.
+    pub given_up: Cell<u32>,
 }
 
 /// A round of a slot that a change has begun and not ended.
@@ -267,6 +269,7 @@ impl<N: Verbs + Control> Client<N> {
             cell,
             begun: Moment { era, view },
             round: RefCell::default(),
+            given_up: Cell::new(0),
         };
         let attempt = self
             .under_views(async |view| {
@@ -282,7 +285,14 @@ impl<N: Verbs + Control> Client<N> {
                 }
                 .into())
             })
-            .await?;
+            .await;
+        let attempt = match attempt {
+            Ok(attempt) => attempt,
+            Err(error) => {
+                self.abandon(&pending);
+                return Err(error);
+            }
+        };
         if matches!(attempt, Attempt::Shown) {
             self.cache
                 .borrow_mut()
@@ -298,6 +308,24 @@ impl<N: Verbs + Control> Client<N> {
             self.retire(pending.at, pending.identity);
         }
         Ok((attempt, identity))
+    }
+
+    /// Gives up the memory of a change that has failed. Of one that is in a round the index may have the object: who takes over its block finds out.
+    fn abandon(&self, pending: &Pending<'_>) {
+        if pending.round.borrow().is_some() || mutant::is(Mutant::FailedKept) {
+            return;
+        }
+        // What was not written at all nodes nobody has seen; but it may still arrive.
+        let is_over = self.net.doubtful(&self.net.view()).is_none();
+        let extents = pending.long.as_ref().map_or(&[][..], Long::extents);
+        for at in extents.iter().chain([&pending.at]).copied() {
+            let is_unwritten = self.heap.borrow().is_free(at);
+            if !is_unwritten {
+                self.retire(at, pending.identity);
+            } else if is_over {
+                self.give_back(&[at]);
+            }
+        }
     }
 
     /// Goes on where an interruption has left a change, or begins.
@@ -476,27 +504,38 @@ impl<N: Verbs + Control> Client<N> {
             let batch = bind(view, pending.at, pending.identity)?;
             let completions = self.net.post(batch.clone()).await;
             all_bound(&batch, &completions, pending.identity)?;
-            self.shown(pending);
+            self.shown(view, pending);
             return Ok(Attempt::Shown);
         };
         let won = Outcome::Won {
             old: round.seen.slot.0,
             former: found.identity.0,
         };
-        let batch = self.outcome(view, pending, won)?;
-        let completions = self.net.post(batch.clone()).await;
-        all_written(&batch, &completions)?;
+        self.tell_won(view, pending, won).await?;
         pending.round.take();
         Ok(Attempt::Shown)
     }
 
+    /// Writes to the log of a change that it has won the slot of an object, where the log does not say more.
+    async fn tell_won(&self, view: &View, pending: &Pending<'_>, won: Outcome) -> Step<()> {
+        let batch = match mutant::is(Mutant::WonOverwrites) {
+            true => self.outcome(view, pending, won)?,
+            false => win(view, pending.at, pending.identity, won)?,
+        };
+        let completions = self.net.post(batch.clone()).await;
+        Ok(all_won(&batch, &completions, pending.identity, won)?)
+    }
+
     /// The index has the object of an insert, and all copies of its log say so.
-    fn shown(&self, pending: &Pending<'_>) {
+    fn shown(&self, view: &View, pending: &Pending<'_>) {
         pending.round.take();
         self.note_late(Late {
             at: pending.at,
             identity: pending.identity,
-            era: pending.begun.era,
+            seen: Moment {
+                view: view.number,
+                ..pending.begun
+            },
         });
     }
 
@@ -586,9 +625,7 @@ impl<N: Verbs + Control> Client<N> {
         }
         let former = found.identity.0;
         let won = Outcome::Won { old, former };
-        let batch = self.outcome(view, pending, won)?;
-        let completions = self.net.post(batch.clone()).await;
-        all_written(&batch, &completions)?;
+        self.tell_won(view, pending, won).await?;
         if first != new && swap_primary(&self.net, word, first, new).await? == Verdict::Lost {
             return Err(Interrupted {
                 region: word.at.region(),
@@ -626,7 +663,7 @@ impl<N: Verbs + Control> Client<N> {
         if self.is_twin(view, pending, segment, vacant.at).await? {
             self.give_up(word, before, new).await?;
             pending.round.take();
-            return Ok(Attempt::Again);
+            return self.let_pass(pending, word).await;
         }
         // Without backups the slot itself says so, until somebody changes it, who writes the log first.
         let mut batch = match is_alone {
@@ -651,8 +688,23 @@ impl<N: Verbs + Control> Client<N> {
         if !mutant::is(Mutant::BoundOverwrites) {
             all_bound(&batch[..batch.len() - 1], &completions, pending.identity)?;
         }
-        self.shown(pending);
+        self.shown(view, pending);
         Ok(Attempt::Shown)
+    }
+
+    /// Lets another client go first that inserts the key, or that has begun to remove it. One that does not come to an end stands still, or is dead: a later view ends its change.
+    async fn let_pass(&self, pending: &Pending<'_>, word: Word<'_>) -> Step<Attempt> {
+        let given_up = pending.given_up.get();
+        if given_up == LOOKS && !mutant::is(Mutant::TwinUntold) {
+            pending.given_up.set(0);
+            return Err(Interrupted {
+                region: word.at.region(),
+            }
+            .into());
+        }
+        pending.given_up.set(given_up + 1);
+        self.net.pause(given_up).await;
+        Ok(Attempt::Again)
     }
 
     /// Waits until a round is over that another has won, and says what becomes of the change.

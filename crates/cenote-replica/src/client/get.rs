@@ -2,7 +2,7 @@
 
 use super::cache::{Moment, Place};
 use super::late::{Late, first_copies, is_alone};
-use super::{ATTEMPTS_MAX, Client, Error, Step, all_written, bytes_read, read, region};
+use super::{ATTEMPTS_MAX, Client, Error, Step, Trouble, all_written, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Seen, Segment, requests};
 use crate::index::layout::{Hash, SIBLING_AT};
 use crate::mutant::{self, Mutant};
@@ -214,7 +214,7 @@ impl<N: Verbs + Control> Client<N> {
         Ok(())
     }
 
-    /// The object among the candidates that has the key, of which one may have been read ahead.
+    /// The object among the candidates that has the key, of which one may have been read ahead. Those in lost regions are in the way of no key that another one has.
     ///
     /// Cost: nothing if no fingerprint is the key's, or the key's object was read ahead; else one round trip, and another if an object is longer than a slot can
     /// say.
@@ -240,11 +240,22 @@ impl<N: Verbs + Control> Client<N> {
             return Ok(Some(self.object(*seen, place.at, &record, &bytes)?));
         }
         let mut batch = Vec::with_capacity(alike.len());
-        for (_, at, len) in &alike {
-            batch.push(read(view, *at, len.unwrap_or(GRANULE))?);
+        let (mut there, mut lost) = (Vec::with_capacity(alike.len()), None);
+        for (seen, at, len) in &alike {
+            match read(view, *at, len.unwrap_or(GRANULE)) {
+                Ok(request) => {
+                    batch.push(request);
+                    there.push((seen, at, len));
+                }
+                // Another one may have the key.
+                Err(Trouble::Failed(Error::Lost(region))) if !mutant::is(Mutant::LostInTheWay) => {
+                    lost = Some(Error::Lost(region));
+                }
+                Err(trouble) => return Err(trouble),
+            }
         }
         let completions = self.net.post(batch.clone()).await;
-        for (place, (seen, at, len)) in alike.iter().enumerate() {
+        for (place, (seen, at, len)) in there.into_iter().enumerate() {
             let bytes = bytes_read(&batch[place], completions.get(place))?;
             let long;
             let bytes = match len {
@@ -263,7 +274,10 @@ impl<N: Verbs + Control> Client<N> {
                 return Ok(Some(self.object(*seen, *at, &record, bytes)?));
             }
         }
-        Ok(None)
+        match lost {
+            Some(lost) => Err(lost.into()),
+            None => Ok(None),
+        }
     }
 
     /// The bytes of an object whose first ones are known.
@@ -319,7 +333,14 @@ impl<N: Verbs + Control> Client<N> {
         let first = first_copies(view, at, identity)?;
         let completions = self.net.post(first.clone()).await;
         all_written(&first, &completions)?;
-        self.note_late(Late { at, identity, era });
+        self.note_late(Late {
+            at,
+            identity,
+            seen: Moment {
+                era,
+                view: view.number,
+            },
+        });
         Ok(())
     }
 }

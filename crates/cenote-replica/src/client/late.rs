@@ -6,11 +6,12 @@
 //!
 //! *Bound* is swapped for nothing, and never written over what another has decided.
 //!
-//! An entry is good for the era in which its operation began. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
+//! An entry is good for the era in which its operation began, and for the view under which it saw the object. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
 //! [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it would have said.
 
 use std::rc::Rc;
 
+use super::cache::Moment;
 use super::{Client, Error, Step, all_written, region};
 use crate::mutant::{self, Mutant};
 use crate::object::{Identity, OUTCOME_AT, OUTCOME_KIND_AT, Outcome};
@@ -26,8 +27,8 @@ const KEPT: usize = 64;
 pub(super) struct Late {
     pub at: Address,
     pub identity: Identity,
-    /// The era in which the operation began that saw it in the index, or bound it there.
-    pub era: u64,
+    /// The era in which the operation began that saw it in the index, or bound it there, and the view under which it did.
+    pub seen: Moment,
 }
 
 /// The requests that write *decided* to some copies of a log.
@@ -82,6 +83,43 @@ pub(super) fn bind(view: &View, at: Address, identity: Identity) -> Step<Vec<Req
     Ok(region.nodes.iter().copied().map(swap).collect())
 }
 
+/// The requests that note in all copies of a log that its change has won the slot of an object, unless they say more: without backups the slot shows the change before, so another may have decided by now.
+pub(super) fn win(view: &View, at: Address, identity: Identity, won: Outcome) -> Step<Vec<Request>> {
+    let region = region(view, at.region())?;
+    let values: Rc<[u8]> = won.encode(identity)[..OUTCOME_KIND_AT as usize].into();
+    let request = |node, offset, verb| Request {
+        node,
+        key: region.key,
+        at: at.plus(offset),
+        verb,
+    };
+    let of = |node| {
+        let swap = Verb::CompareSwap {
+            expected: 0,
+            new: won.kind_word(identity),
+        };
+        [
+            request(node, OUTCOME_AT, Verb::Write(Rc::clone(&values))),
+            request(node, OUTCOME_AT + OUTCOME_KIND_AT, swap),
+        ]
+    };
+    Ok(region.nodes.iter().copied().flat_map(of).collect())
+}
+
+/// Whether all of them say so, or more.
+pub(super) fn all_won(
+    requests: &[Request],
+    completions: &[Completion],
+    identity: Identity,
+    won: Outcome,
+) -> Result<(), Interrupted> {
+    all_say(
+        requests,
+        completions,
+        &[won, Outcome::Decided].map(|outcome| outcome.kind_word(identity)),
+    )
+}
+
 /// Whether all of them say so, or more.
 pub(super) fn all_bound(
     requests: &[Request],
@@ -89,7 +127,13 @@ pub(super) fn all_bound(
     identity: Identity,
 ) -> Result<(), Interrupted> {
     let said = [Outcome::Bound, Outcome::Decided].map(|outcome| outcome.kind_word(identity));
+    all_say(requests, completions, &said)
+}
+
+/// Whether all were done: those that swap for nothing may have found these words as well.
+fn all_say(requests: &[Request], completions: &[Completion], said: &[u64]) -> Result<(), Interrupted> {
     let is_done = |completion: &Completion| match completion {
+        Completion::Written => true,
         Completion::Was(was) => *was == 0 || said.contains(was) || mutant::is(Mutant::UndoneShown),
         _ => false,
     };
@@ -121,7 +165,13 @@ impl<N: Verbs + Control> Client<N> {
     /// The requests for these copies, in an operation that began in an era, and whose they are.
     pub(super) fn late_copies(&self, view: &View, era: u64) -> (Vec<Request>, Vec<Identity>) {
         let (mut batch, mut of) = (Vec::new(), Vec::new());
-        for late in self.late.borrow().iter().filter(|late| late.era == era) {
+        let now = Moment {
+            era,
+            view: view.number,
+        };
+        let is_good =
+            |late: &&Late| late.seen == now || mutant::is(Mutant::LateForEver) && late.seen.era == era;
+        for late in self.late.borrow().iter().filter(is_good) {
             // One in a region that is lost is nobody's concern.
             if let Ok(request) = last_copy(view, late.at, late.identity) {
                 batch.extend(request);

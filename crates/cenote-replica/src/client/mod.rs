@@ -13,6 +13,7 @@
 //! | [`twins`] | two clients that insert one key |
 //! | [`late`] | the last copy of a log |
 //! | [`split`] | segments that are full |
+//! | [`offers`] | what is made for a split, and may come to nothing |
 //! | [`join`] | several at once |
 //! | [`doubt`] | verbs that may still arrive |
 //! | [`upkeep`] | what a client does in the background |
@@ -28,6 +29,7 @@ mod get;
 pub(crate) mod join;
 pub(crate) mod known;
 mod late;
+mod offers;
 mod ordered;
 mod replace;
 pub(crate) mod split;
@@ -49,6 +51,7 @@ use cache::Cache;
 use doubt::Doubting;
 use known::Known;
 use late::Late;
+use offers::Offer;
 
 pub use cache::Caching;
 pub use change::Changed;
@@ -192,6 +195,8 @@ pub struct Client<N> {
     cache: RefCell<Cache>,
     /// Logs whose last copy is still to be written.
     late: RefCell<VecDeque<Late>>,
+    /// What it has offered for splits that were interrupted.
+    offers: RefCell<Vec<Offer>>,
 }
 
 impl<N: Verbs + Control> Client<N> {
@@ -209,6 +214,7 @@ impl<N: Verbs + Control> Client<N> {
             known: RefCell::default(),
             cache: RefCell::default(),
             late: RefCell::default(),
+            offers: RefCell::default(),
         }
     }
 

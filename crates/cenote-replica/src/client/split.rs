@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use super::join::join_all;
 use super::known::{depth_of, directory_word};
+use super::offers::{Offer, Offered};
 use super::{Client, Error, LOOKS, Step, all_written, bytes_read, read, writes};
 use crate::index::candidates::{Segment, image};
-use crate::index::layout::{DEPTH_MAX, Hash, Label, SIBLING_AT, SUCCESSOR_AT, successor_word};
+use crate::index::layout::{DEPTH_MAX, Hash, SIBLING_AT, SUCCESSOR_AT, successor_word};
 use crate::mutant::{self, Mutant};
-use crate::object::{Identity, Kind, Record};
+use crate::object::Record;
 use crate::slot::snapshot::{Verdict, await_end, swap_backups, swap_primary};
 use crate::slot::value::{Content, Slot};
 use crate::verbs::{Address, GRANULE, Verbs};
@@ -37,27 +38,20 @@ impl<N: Verbs + Control> Client<N> {
         all_written(&batch, &completions)?;
 
         // Memory first: a segment that is sealed and cannot be split would refuse even removals.
-        let bytes = self.layout.segments.bytes();
-        let too_long = self.too_long(0, bytes as usize);
-        let first = self.allocate(Kind::Put, bytes, too_long).await?;
-        let second = match self.allocate(Kind::Put, bytes, too_long).await {
-            Ok(second) => second,
-            Err(error) => {
-                self.heap.borrow_mut().give_back(first);
-                return Err(error.into());
-            }
+        let offer = match self.offered(view, segment).await? {
+            Offered::Taken => return Ok(()),
+            Offered::Open(offer) => offer,
+            Offered::Nothing => self.new_offer(segment).await?,
         };
-        let parts = [first, second];
-        match self.seal_all(view, segment).await {
-            Ok(content) => self.succeed(view, segment, parts, &content).await,
-            Err(trouble) => {
-                // Nobody has seen them.
-                parts
-                    .iter()
-                    .for_each(|part| self.heap.borrow_mut().give_back(*part));
-                Err(trouble)
-            }
+        let mut is_written = offer.is_written;
+        let split = match self.seal_all(view, segment).await {
+            Ok(content) => self.succeed(view, &offer, &mut is_written, &content).await,
+            Err(trouble) => Err(trouble),
+        };
+        if split.is_err() {
+            self.keep(Offer { is_written, ..offer });
         }
+        split
     }
 
     /// Seals all slots of a segment. Returns what is in them.
@@ -136,35 +130,29 @@ impl<N: Verbs + Control> Client<N> {
     async fn succeed(
         &self,
         view: &View,
-        segment: Segment,
-        parts: [Address; 2],
+        offer: &Offer,
+        is_written: &mut bool,
         content: &[(Hash, Slot)],
     ) -> Step<()> {
-        let too_deep = Error::Damaged {
-            what: "a segment that cannot be split further",
-            at: segment.at.bits(),
-        };
-        let labels = segment.label.parts().ok_or(too_deep)?;
-        let won = self.offer(view, segment, (labels, parts), content).await;
-        parts.iter().for_each(|part| self.heap.borrow_mut().end(*part));
-        // After an interruption they may be the successor all the same: then they stay as they are.
-        if matches!(won, Ok(false)) {
-            // Others may have seen the address at a backup.
-            for (label, part) in labels.into_iter().zip(parts) {
-                self.retire(part, Identity(label.word()));
-            }
-        }
-        won.map(drop)
+        let is_successor = self.offer(view, offer, is_written, content).await?;
+        self.end_offer(offer, is_successor);
+        Ok(())
     }
 
     /// Offers two parts as the successor of a segment; whether they are.
     async fn offer(
         &self,
         view: &View,
-        segment: Segment,
-        (labels, parts): ([Label; 2], [Address; 2]),
+        offer: &Offer,
+        is_written: &mut bool,
         content: &[(Hash, Slot)],
     ) -> Step<bool> {
+        let Offer {
+            segment,
+            labels,
+            parts,
+            ..
+        } = *offer;
         let mut batch = Vec::new();
         for (n, label) in labels.into_iter().enumerate() {
             let damaged = Error::Damaged {
@@ -178,6 +166,7 @@ impl<N: Verbs + Control> Client<N> {
         }
         let completions = self.net.post(batch.clone()).await;
         all_written(&batch, &completions)?;
+        *is_written = true;
         parts
             .iter()
             .for_each(|part| self.heap.borrow_mut().written(*part));

@@ -22,10 +22,11 @@ impl<N: Verbs + Control> Client<N> {
     ///
     /// One upkeep at a time. When sessions have ended, it looks for objects that their clients were to free.
     ///
-    /// Cost: one round trip if a key was bound since the last change; one for each 128 objects that are freed, two more if some of them are in others' blocks; one for each 128 blocks, two for each block in which others have freed something; after a
+    /// Cost: one round trip if a key was bound since the last change; one for each split of its own that was interrupted; one for each 128 objects that are freed, two more if some of them are in others' blocks; one for each 128 blocks, two for each block in which others have freed something; after a
     /// session has ended, the transfer of the client's blocks, and a round trip or two for each 64 objects in them.
     pub async fn upkeep(&self) -> Result<usize, Error> {
         self.write_late().await?;
+        self.end_offers().await?;
         let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras());
         let mut taken = 0;
         for some in reclaimable.chunks(BATCH) {

@@ -16,8 +16,8 @@ use super::network::{Holds, Port, Shared};
 use super::plan::{Fault, OBJECTS, Plan, ROOT, layout};
 use super::run::{copies_are_equal, drive, empty, join};
 
-const PRIMARY: NodeId = NodeId(1);
-const BACKUP: NodeId = NodeId(2);
+pub const PRIMARY: NodeId = NodeId(1);
+pub const BACKUP: NodeId = NodeId(2);
 
 /// Two keys and slots: the other key has the slot that the key would have in an empty map; and the key then has a slot behind that.
 struct Places {
@@ -61,25 +61,25 @@ fn places(plan: &Plan) -> Places {
 }
 
 /// What a slot of the segment holds at a node.
-fn slot(world: &Shared, node: NodeId, offset: u32) -> Slot {
+pub fn slot(world: &Shared, node: NodeId, offset: u32) -> Slot {
     let world = world.borrow();
     let from = (ROOT + offset) as usize;
     let bytes = world.memory(node, 0).unwrap()[from..from + 8].try_into();
     Slot(u64::from_le_bytes(bytes.unwrap()))
 }
 
-fn is_object(slot: Slot) -> bool {
+pub fn is_object(slot: Slot) -> bool {
     !slot.is_vacant()
 }
 
 /// Whether a request changes a slot.
-fn swaps(request: &Request) -> bool {
+pub fn swaps(request: &Request) -> bool {
     let is_index = request.at.region() == 0 && request.at.offset() < OBJECTS;
     matches!(request.verb, Verb::CompareSwap { .. }) && is_index
 }
 
 /// Whether a request writes a log, or a part of one.
-fn logs(request: &Request) -> bool {
+pub fn logs(request: &Request) -> bool {
     let at = u64::from(request.at.offset()) % u64::from(GRANULE);
     match &request.verb {
         Verb::Write(bytes) => bytes.len() == OUTCOME_BYTES || bytes.len() == OUTCOME_BYTES - 8,
@@ -89,7 +89,7 @@ fn logs(request: &Request) -> bool {
 }
 
 /// Waits until something is so.
-async fn until(port: &Port, is_so: impl Fn() -> bool) {
+pub async fn until(port: &Port, is_so: impl Fn() -> bool) {
     for _ in 0..10_000 {
         if is_so() {
             return;
@@ -99,13 +99,13 @@ async fn until(port: &Port, is_so: impl Fn() -> bool) {
     panic!("it is never so");
 }
 
-fn hold(world: &Shared, holds: impl Fn(u32, &Request) -> bool + 'static) {
+pub fn hold(world: &Shared, holds: impl Fn(u32, &Request) -> bool + 'static) {
     world.borrow_mut().holds = Some(Box::new(holds) as Holds);
 }
 
-type Clients = [Rc<Client<Port>>; 3];
+pub type Clients = [Rc<Client<Port>>; 3];
 
-fn three(world: &Shared, plan: &Plan) -> Clients {
+pub fn three(world: &Shared, plan: &Plan) -> Clients {
     [1, 2, 3].map(|number| join(world, plan, number))
 }
 
@@ -316,7 +316,7 @@ fn an_insert_that_was_seen_is_not_undone() {
 }
 
 /// Ends what is held back, and closes what somebody complains about, until nobody waits any more.
-async fn go_on(port: &Port, master: &mut Master) {
+pub async fn go_on(port: &Port, master: &mut Master) {
     for _ in 0..1_000 {
         port.pause(0).await;
         master.add_complaints();

@@ -48,7 +48,7 @@ pub fn check(world: &Shared, plan: &Plan, living: &[Rc<Client<Port>>], slots: &[
 }
 
 /// Lets some eras pass, in which clients do nothing but their upkeep.
-fn rest(world: &Shared, clients: &[Rc<Client<Port>>]) {
+pub fn rest(world: &Shared, clients: &[Rc<Client<Port>>]) {
     for _ in 0..ERAS {
         {
             let mut world = world.borrow_mut();

@@ -1,8 +1,10 @@
 //! The operations of the map by the shipped code, on a simulated network: clients and nodes crash, clients are cut off, verbs arrive late and
 //! in pieces. What the clients saw is linearizable, and afterwards all copies are equal.
 
+mod full;
 mod held;
 mod leaks;
+mod lost;
 mod master;
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -13,6 +15,8 @@ mod plan;
 mod reuse;
 mod round_trips;
 mod run;
+mod stopped;
+mod torn;
 
 use plan::{Fault, Plan};
 use run::run;
@@ -401,7 +405,10 @@ fn plans_by_chance() {
     let (first, count) = (asked("CENOTE_TEST_SEED", 1), asked("CENOTE_TEST_SEEDS", 1_000));
     let mut wrong = 0;
     for seed in first..first + count {
-        let plan = Plan::by_chance(seed);
+        let plan = Plan {
+            by_words: std::env::var("CENOTE_TEST_WORDS").is_ok(),
+            ..Plan::by_chance(seed)
+        };
         match run(&plan, seed) {
             // The checker's limit: too many calls at once.
             Err(why) if !why.starts_with("Undecided") => {

@@ -28,6 +28,8 @@ pub struct Master {
     keys_apart: bool,
     /// How many copies regions get again; 0 if they get none.
     copies: usize,
+    /// Whether it has told nobody of its eras.
+    begins: bool,
     fault: Option<Fault>,
 }
 
@@ -43,6 +45,7 @@ impl Master {
             key: 1,
             keys_apart: plan.keys_apart || plan.master_crashes > 0,
             copies: if plan.copies_again { plan.replicas } else { 0 },
+            begins: false,
             fault: plan.fault,
         }
     }
@@ -50,13 +53,23 @@ impl Master {
     /// One that begins where another one has died: it closes all regions, with later keys.
     pub fn after(world: &Shared, plan: &Plan) -> Self {
         let mut master = Self::new(world, plan, plan.clients);
-        let mut world = world.borrow_mut();
+        let world = world.borrow_mut();
         master.key = world.last_key;
         master.closing.extend(0..plan.regions);
         master.ended = world.ended.difference(&world.gone).copied().collect();
-        world.eras.now += 1_000;
+        master.begins = true;
         drop(world);
         master
+    }
+
+    /// Tells all clients of eras that are later than those of the master before: with the view of its first closing.
+    fn begin(&mut self, world: &mut World) {
+        if std::mem::take(&mut self.begins) {
+            world.eras.now += 1_000;
+            let now = world.eras.now;
+            let all = self.sessions.iter().map(|session| (session.number, now));
+            world.heard.extend(all);
+        }
     }
 
     /// Whether something is to be closed.
@@ -121,9 +134,11 @@ impl Master {
                     port.pause(0).await;
                     self.world.borrow_mut().set_key_at(node, Key(self.key));
                 }
-                let mut world = self.world.borrow_mut();
+                let world = Rc::clone(&self.world);
+                let mut world = world.borrow_mut();
                 // Those about an earlier view are over.
                 world.complaints.clear();
+                self.begin(&mut world);
                 world.set_view(told);
             }
             let key = self.key;

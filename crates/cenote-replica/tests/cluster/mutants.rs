@@ -2,12 +2,16 @@
 
 use cenote_replica::mutant::{Mutant, choose};
 
+use super::full::{parts_of_splits, try_in_vain};
 use super::held::{
     Before, Silence, insert_beside_removal, insert_unheard, late_insert, put_over_what_is_freed,
 };
+use super::lost::read_beside_what_is_lost;
 use super::plan::Plan;
-use super::reuse::read_over_reuse;
+use super::reuse::{log_over_reuse, read_over_reuse};
 use super::run::run;
+use super::stopped::insert_beside_one_that_stands_still;
+use super::torn::put_over_half_a_log;
 
 /// Seeds that a planted fault may pass.
 const SEEDS: u64 = 10_000;
@@ -102,6 +106,12 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::BoundOverwrites
         | Mutant::AdoptedFreed
         | Mutant::RemovalPassed
+        | Mutant::LateForEver
+        | Mutant::OffersForgotten
+        | Mutant::LostInTheWay
+        | Mutant::WonOverwrites
+        | Mutant::TwinUntold
+        | Mutant::FailedKept
         | Mutant::UndoneShown => {
             unreachable!("found by a schedule of its own")
         }
@@ -119,6 +129,12 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::BoundOverwrites,
         Mutant::AdoptedFreed,
         Mutant::RemovalPassed,
+        Mutant::LateForEver,
+        Mutant::OffersForgotten,
+        Mutant::LostInTheWay,
+        Mutant::WonOverwrites,
+        Mutant::TwinUntold,
+        Mutant::FailedKept,
         Mutant::UndoneShown,
     ];
     planned.contains(&mutant)
@@ -219,4 +235,52 @@ fn an_insert_that_passes_a_removal_is_found() {
         passed.inserted == Some(true) && passed.then == Some(b"first".to_vec()),
         "{passed:?}"
     );
+}
+
+#[test]
+fn an_insert_that_fails_for_another_one_is_found() {
+    choose(Some(Mutant::TwinUntold));
+    let (inserted, _) = insert_beside_one_that_stands_still(2);
+    choose(None);
+    assert!(inserted.is_err(), "{inserted:?}");
+}
+
+#[test]
+fn memory_of_changes_that_fail_is_missed() {
+    choose(Some(Mutant::FailedKept));
+    let kept = (0..8).find_map(|blocks| try_in_vain(8, blocks).err());
+    choose(None);
+    assert!(kept.is_some());
+}
+
+#[test]
+fn a_log_that_is_written_to_memory_that_is_used_again_is_found() {
+    choose(Some(Mutant::LateForEver));
+    let found = log_over_reuse();
+    choose(None);
+    assert!(found.is_err(), "the memory of another value: {found:?}");
+}
+
+#[test]
+fn a_decision_that_is_overwritten_in_part_is_found() {
+    choose(Some(Mutant::WonOverwrites));
+    let found = put_over_half_a_log();
+    choose(None);
+    assert_eq!(found.as_deref(), Some(&b"second"[..]), "what was replaced");
+}
+
+#[test]
+fn what_is_lost_and_in_the_way_is_found() {
+    choose(Some(Mutant::LostInTheWay));
+    let [kept, _] = read_beside_what_is_lost();
+    choose(None);
+    assert!(kept.is_err(), "{kept:?}");
+}
+
+#[test]
+fn parts_that_nobody_offers_any_more_are_missed() {
+    choose(Some(Mutant::OffersForgotten));
+    let lost = parts_of_splits();
+    choose(None);
+    assert!(lost > 0);
 }

@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 /// Nanoseconds.
 pub type Time = u64;
 
-/// Bytes that a node reads or writes at once.
+/// Bytes that a node reads or writes at once, if a world does not say otherwise.
 const LINE: usize = 64;
 /// How long a client waits for completions.
 pub const DEADLINE: Time = 200_000;
@@ -113,6 +113,10 @@ pub struct World {
     pub rounds: BTreeMap<u32, u64>,
     /// More delays are long.
     pub unsteady: bool,
+    /// Bytes that a node reads or writes at once.
+    pub line: usize,
+    /// How many blocks are left, if they are counted.
+    pub blocks_left: Option<u32>,
     /// The last key that a master has given.
     pub last_key: u64,
     /// After how many verbs the master dies, if it does.
@@ -173,6 +177,8 @@ impl World {
             random: SmallRng::seed_from_u64(seed),
             rounds: BTreeMap::new(),
             unsteady: false,
+            line: LINE,
+            blocks_left: None,
             last_key: 1,
             master_lasts: None,
             master_died: false,
@@ -299,7 +305,7 @@ impl World {
                 end <= self.region_bytes as usize,
                 "a verb reaches beyond its region: {request:?}"
             );
-            let parts = bytes.div_ceil(LINE).max(1);
+            let parts = bytes.div_ceil(self.line).max(1);
             post.borrow_mut().left[place] = parts;
             let is_cut = self.cut.contains(&(client, request.node));
             let is_late = self
@@ -314,7 +320,7 @@ impl World {
                     false if is_late => self.now + DEADLINE / 2,
                     false => self.now + self.delay(),
                 };
-                let (offset, len) = (part * LINE, LINE.min(bytes - part * LINE));
+                let (offset, len) = (part * self.line, self.line.min(bytes - part * self.line));
                 let arrival = Arrival {
                     request: request.clone(),
                     offset,
@@ -340,8 +346,13 @@ impl World {
 
     /// Sends on some of what is held back of a client.
     pub fn release_some(&mut self, client: u32, which: impl Fn(&Request) -> bool) {
+        self.release_parts(client, |request, _| which(request));
+    }
+
+    /// Sends on some parts of verbs that are held back of a client, by where in the verb's bytes they begin.
+    pub fn release_parts(&mut self, client: u32, which: impl Fn(&Request, usize) -> bool) {
         for (whose, arrival) in std::mem::take(&mut self.held) {
-            match whose == client && which(&arrival.request) {
+            match whose == client && which(&arrival.request, arrival.offset) {
                 true => self.at(self.now + 1, Event::Arrive(arrival)),
                 false => self.held.push((whose, arrival)),
             }
@@ -448,9 +459,10 @@ impl World {
             .iter()
             .min_by_key(|(_, offset)| **offset)
             .map(|(r, o)| (*r, *o))?;
-        if offset + self.block_bytes > self.region_bytes {
+        if offset + self.block_bytes > self.region_bytes || self.blocks_left == Some(0) {
             return None;
         }
+        self.blocks_left = self.blocks_left.map(|left| left - 1);
         self.next_block.insert(region, offset + self.block_bytes);
         let at = Address::new(region, offset);
         self.blocks.insert(at, (client, size));

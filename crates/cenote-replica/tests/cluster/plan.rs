@@ -41,6 +41,8 @@ pub struct Plan {
     pub copies_again: bool,
     /// More delays of the network are long.
     pub unsteady: bool,
+    /// Nodes read and write word by word.
+    pub by_words: bool,
     /// How many operations each client has at once.
     pub side_by_side: u32,
     pub fault: Option<Fault>,
@@ -81,6 +83,7 @@ impl Default for Plan {
             notices_late: false,
             copies_again: false,
             unsteady: false,
+            by_words: false,
             side_by_side: 1,
             fault: None,
         }

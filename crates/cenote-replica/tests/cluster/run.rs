@@ -271,6 +271,9 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
     let world = World::new(seed, view(plan), REGION, BLOCK, OBJECTS);
     format(&world, plan);
     world.borrow_mut().unsteady = plan.unsteady;
+    if plan.by_words {
+        world.borrow_mut().line = 8;
+    }
     let journal = Rc::new(RefCell::new(Journal::default()));
     let mut tasks = Vec::new();
     let mut clients = Vec::new();

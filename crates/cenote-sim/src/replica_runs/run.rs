@@ -260,7 +260,8 @@ impl<'p, S: Store + 'static> Run<'p, S> {
             let work = work(Rc::clone(store), source, span, self.plan.bytes, Rc::clone(&shown));
             tasks.spawn(work);
             if self.plan.reclaims {
-                tasks.spawn(keep_up(Rc::clone(store), span, Rc::clone(&shown)));
+                let phase = UPKEEP * worker as Time / self.stores.len() as Time;
+                tasks.spawn(keep_up(Rc::clone(store), span, phase, Rc::clone(&shown)));
             }
         }
         tasks.spawn(beat(
@@ -353,8 +354,9 @@ async fn work<S: Store>(store: Rc<S>, mut source: Source, span: Span, bytes: u32
     }
 }
 
-async fn keep_up<S: Store>(store: Rc<S>, span: Span, shown: Rc<Shown>) {
-    store.port().sleep_until(span.begin).await;
+/// Clients begin one after another: all at once, they would keep the cards from everything else each time.
+async fn keep_up<S: Store>(store: Rc<S>, span: Span, phase: Time, shown: Rc<Shown>) {
+    store.port().sleep_until(span.begin + phase).await;
     while store.port().now() < span.end {
         if let Err(error) = store.upkeep().await {
             shown.error.borrow_mut().get_or_insert(error);

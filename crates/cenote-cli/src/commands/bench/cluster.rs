@@ -90,9 +90,10 @@ pub fn run(cluster: &ClusterArg, args: Args, out: &Output) -> Result<ExitCode, F
         ));
     }
     let options = cluster.options()?;
+    let (map, batch) = (args.kind_of_map()?, args.batch());
     let workloads = args.workload.0;
     let is_all = workloads.len() > 1;
-    let has_order = args.map == MapKind::Ordered;
+    let has_order = map == MapKind::Ordered;
     if !is_all && workloads.contains(&Workload::E) && !has_order {
         return Err(Failure::misuse(
             "workload E scans, and a cluster's hash map has no order: add --map ordered",
@@ -100,13 +101,13 @@ pub fn run(cluster: &ClusterArg, args: Args, out: &Output) -> Result<ExitCode, F
     }
     let mut plan = Plan {
         pool: PathBuf::new(),
-        map: args.map,
+        map,
+        batch,
         name: args.name,
         workload: String::new(),
         records: args.records,
         operations: args.ops.unwrap_or(args.records),
         value_size: args.value_size,
-        batch: args.batch as usize,
         form: args.guidelines,
         count: false,
         seed: args.seed,

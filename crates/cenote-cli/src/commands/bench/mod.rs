@@ -1,6 +1,8 @@
 //! `cenote bench`: runs the YCSB workloads by threads and processes, on a temporary pool or on a given one.
 
 mod cluster;
+mod heat;
+mod near;
 pub mod plan;
 mod report;
 mod share;
@@ -23,6 +25,9 @@ use crate::pool::{PoolArg, TokenArg};
 use crate::role::Role;
 use crate::threads::not_started;
 
+/// Operations of a batch, at most.
+const BATCH_MAX: u64 = 4 << 20;
+
 /// Arguments.
 ///
 /// The records are loaded first; that is the workload `load`. Workload E scans; on a map that has no order it reads the
@@ -32,8 +37,8 @@ pub struct Args {
     /// The pool; its map is left with the records in it [default: a pool in /dev/shm that is removed at the end]
     pool: Option<String>,
     /// The kind of the map
-    #[arg(long, value_enum, default_value_t = MapKind::Hash)]
-    map: MapKind,
+    #[arg(long, value_enum, default_value_t = BenchMap::Hash)]
+    map: BenchMap,
     /// The map's name
     #[arg(long, default_value = "bench")]
     name: String,
@@ -55,9 +60,9 @@ pub struct Args {
     /// Processes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     processes: u64,
-    /// Keys that are looked up in one call, so that their cache misses overlap
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65_536))]
-    batch: u64,
+    /// Keys that are looked up in one call, so that their cache misses overlap; operations of a batch, with --map near [default: 1, and there 65536]
+    #[arg(long, value_name = "N", value_parser = batch)]
+    batch: Option<u64>,
     #[command(flatten)]
     memory: MemoryArgs,
     /// Which of the paper's guidelines to follow
@@ -71,6 +76,39 @@ pub struct Args {
     seed: u64,
     #[command(flatten)]
     token: TokenArg,
+    #[command(flatten)]
+    near: near::NearArgs,
+}
+
+/// A kind of map that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum BenchMap {
+    /// Hash maps
+    Hash,
+    /// Ordered maps
+    Ordered,
+    /// Near-memory maps: batches are executed by modules, which this process has for the benchmark alone
+    Near,
+}
+
+impl Args {
+    /// The kind of a map in a pool or a cluster.
+    fn kind_of_map(&self) -> Result<MapKind, Failure> {
+        if self.near.is_given() {
+            return Err(Failure::misuse(
+                "--modules, --nodes, --simulated, --alpha and --static go with --map near",
+            ));
+        }
+        match self.map {
+            BenchMap::Hash => Ok(MapKind::Hash),
+            BenchMap::Ordered => Ok(MapKind::Ordered),
+            BenchMap::Near => Err(Failure::misuse("a near-memory map is in no pool and no cluster")),
+        }
+    }
+
+    fn batch(&self) -> usize {
+        self.batch.unwrap_or(1) as usize
+    }
 }
 
 /// What is run after the load; a type of its own, because clap takes a `Vec` for a repeated option.
@@ -107,6 +145,14 @@ pub fn number(text: &str) -> Result<u64, String> {
         .ok_or("a whole number from 1 to 2^40 is wanted".to_owned())
 }
 
+/// Operations of a batch.
+fn batch(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        number @ ..=BATCH_MAX => Ok(number),
+        _ => Err(format!("at most {BATCH_MAX}")),
+    }
+}
+
 fn place(args: &Args) -> Result<Place, Failure> {
     if let Some(name) = &args.pool {
         if args.memory.kind() != Kind::Coherent {
@@ -127,6 +173,10 @@ fn place(args: &Args) -> Result<Place, Failure> {
 
 /// Measures.
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
+    if args.map == BenchMap::Near {
+        return near::run(&args, out);
+    }
+    let map = args.kind_of_map()?;
     let named = args.pool.clone().map(|pool| PoolArg { pool });
     if let Some(cluster) = named.and_then(|pool| pool.cluster(&args.token)) {
         return cluster::run(&cluster, args, out);
@@ -135,13 +185,13 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let kind = kind_of(place.path())?.name();
     let mut plan = Plan {
         pool: place.path().to_owned(),
-        map: args.map,
+        map,
+        batch: args.batch(),
         name: args.name,
         workload: String::new(),
         records: args.records,
         operations: args.ops.unwrap_or(args.records),
         value_size: args.value_size,
-        batch: args.batch as usize,
         form: args.guidelines,
         count: args.count,
         seed: args.seed,

@@ -138,6 +138,19 @@ impl Folder {
     }
 }
 
+/// The file with a token that the command line or the environment names.
+fn given(token_file: Option<PathBuf>) -> Option<PathBuf> {
+    token_file.or_else(|| std::env::var_os(TOKEN_VARIABLE).map(PathBuf::from))
+}
+
+/// The token in a file that the command line or the environment names.
+pub fn token_of(token_file: Option<PathBuf>) -> Result<String, Failure> {
+    let named = given(token_file).ok_or_else(|| {
+        Failure::misuse("--token-file or CENOTE_TOKEN_FILE must name the file with the cluster's token")
+    })?;
+    read_token(&named)
+}
+
 impl ClusterArg {
     /// That of a name.
     pub fn new(cluster: String, token_file: Option<PathBuf>) -> Self {
@@ -171,22 +184,14 @@ impl ClusterArg {
     }
 
     fn resolve(&self) -> Result<(Masters, Credentials), Failure> {
-        let given = || {
-            let set = std::env::var_os(TOKEN_VARIABLE).map(PathBuf::from);
-            self.token_file.clone().or(set)
-        };
         if self.cluster.starts_with(SCHEME) {
             let masters: Masters = self.cluster.parse().map_err(Failure::misuse)?;
-            let token = given().ok_or_else(|| {
-                Failure::misuse(
-                    "--token-file or CENOTE_TOKEN_FILE must name the file with the cluster's token",
-                )
-            })?;
-            return Ok((masters, self.tls.credentials(read_token(&token)?)?));
+            let token = token_of(self.token_file.clone())?;
+            return Ok((masters, self.tls.credentials(token)?));
         }
         let folder = Path::new(&self.cluster);
         let masters = Folder::read(folder)?.master.address.into();
-        let token = given().unwrap_or_else(|| token_file(folder));
+        let token = given(self.token_file.clone()).unwrap_or_else(|| token_file(folder));
         Ok((masters, self.tls.credentials(read_token(&token)?)?))
     }
 

@@ -3,7 +3,7 @@
 use cenote_ycsb::Workload;
 
 use super::{Size, plan, quantity, run};
-use crate::replica_runs::{Phase, System};
+use crate::replica_runs::System;
 use crate::reproduce::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 
 pub const NAME: &str = "fusee/fig17";
@@ -22,8 +22,8 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
     for (system, _) in SYSTEMS {
         plans.push(
             plan(system, size)?
-                .then(Phase::new(Workload::A, size.milliseconds))
-                .then(Phase::new(Workload::C, size.milliseconds)),
+                .then(size.phase(Workload::A))
+                .then(size.phase(Workload::C)),
         );
     }
     let outcomes = run(&plans, progress)?;

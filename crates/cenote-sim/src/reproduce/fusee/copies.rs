@@ -4,7 +4,7 @@ use cenote_ycsb::Workload;
 
 use super::latency::OPERATIONS;
 use super::{Size, quantity, run};
-use crate::replica_runs::{Phase, Plan, System};
+use crate::replica_runs::{Plan, System};
 use crate::reproduce::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 
 pub const NAME: &str = "fusee/fig18-19";
@@ -50,7 +50,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
         for copies in 2..=NODES {
             let mut plan = of(system, 1)?.copies(copies);
             for (_, _, work) in OPERATIONS {
-                plan = plan.then(Phase::new(work, size.milliseconds));
+                plan = plan.then(size.phase(work));
             }
             plans.push(plan);
         }
@@ -58,7 +58,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
     for copies in 2..=NODES {
         let mut plan = of(System::OURS, size.clients)?.copies(copies);
         for (_, workload) in THROUGHPUTS {
-            plan = plan.then(Phase::new(workload, size.milliseconds));
+            plan = plan.then(size.phase(workload));
         }
         plans.push(plan);
     }

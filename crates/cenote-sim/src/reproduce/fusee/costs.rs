@@ -3,7 +3,7 @@
 use cenote_ycsb::Workload;
 
 use super::{Size, plan, quantity, run};
-use crate::replica_runs::{Phase, Plan, System};
+use crate::replica_runs::{Plan, System};
 use crate::reproduce::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 
 pub const NAME: &str = "fusee/fig13-costs";
@@ -43,7 +43,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
     let mut plans = Vec::new();
     for (_, change) in CASES {
         for system in SYSTEMS {
-            let mut plan = plan(system, size)?.then(Phase::new(Workload::A, size.milliseconds));
+            let mut plan = plan(system, size)?.then(size.phase(Workload::A));
             change(&mut plan);
             plans.push(plan);
         }

@@ -2,7 +2,7 @@
 
 use super::latency::operations;
 use super::{Size, THROUGHPUT, plan, run};
-use crate::replica_runs::{Phase, System};
+use crate::replica_runs::System;
 use crate::reproduce::{Charted, Figure, Origin, Progress, ReproduceError, Row};
 
 pub const NAME: &str = "fusee/fig11";
@@ -19,7 +19,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
             let mut plan = plan(system, Size { clients, ..size })?;
             for (_, _, work) in operations(system) {
                 // Removals come to an end.
-                plan = plan.then(Phase::new(work, size.milliseconds.div_ceil(4)));
+                plan = plan.then(size.of(4).phase(work));
             }
             plans.push(plan);
         }

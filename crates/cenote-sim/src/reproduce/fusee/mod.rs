@@ -17,7 +17,8 @@ pub mod threshold;
 pub mod ycsb;
 
 use super::{Progress, Quantity, ReproduceError};
-use crate::replica_runs::{Outcome, Plan, System, measure};
+use crate::rdma::MILLISECOND;
+use crate::replica_runs::{Outcome, Phase, Plan, System, Work, measure};
 
 /// How large a figure's runs are.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,31 @@ pub struct Size {
     pub records: u64,
     /// Clients at most.
     pub clients: u32,
-    /// How long each workload counts; it runs as long before.
+    /// How long each workload counts; it runs as long before, or longer.
     pub milliseconds: u64,
+    /// How long one that replaces objects runs before, at least: until clients give back as much memory as they take. What they replace waits for two heartbeats.
+    pub warm: u64,
+}
+
+impl Size {
+    /// A part of a run.
+    fn phase(self, work: impl Into<Work>) -> Phase {
+        let mut phase = Phase::new(work, self.milliseconds);
+        if let Work::Mix(mix, _) = phase.work
+            && mix.update + mix.modify > 0
+        {
+            phase.warm = self.milliseconds.max(self.warm) * MILLISECOND;
+        }
+        phase
+    }
+
+    /// The same for a part of the time.
+    fn of(self, parts: u64) -> Self {
+        Self {
+            milliseconds: self.milliseconds.div_ceil(parts),
+            ..self
+        }
+    }
 }
 
 /// The paper's records and clients, and an interval between heartbeats.
@@ -35,6 +59,7 @@ pub const USUAL: Size = Size {
     records: 100_000,
     clients: 128,
     milliseconds: 20,
+    warm: 80,
 };
 
 const THROUGHPUT: Quantity = quantity("throughput", "Mops/s");
@@ -61,6 +86,7 @@ mod tests {
         records: 1_000,
         clients: 4,
         milliseconds: 1,
+        warm: 2,
     };
 
     #[test]

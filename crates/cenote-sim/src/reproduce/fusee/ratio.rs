@@ -4,7 +4,7 @@ use cenote_ycsb::{Chooser, Mix};
 
 use super::latency::NONE;
 use super::{Size, plan, quantity, run};
-use crate::replica_runs::{Phase, System, Work};
+use crate::replica_runs::{System, Work};
 use crate::reproduce::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 
 pub const NAME: &str = "fusee/fig15";
@@ -34,7 +34,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
                 ..NONE
             };
             let work = Work::Mix(mix, Chooser::Zipfian);
-            plan = plan.then(Phase::new(work, size.milliseconds));
+            plan = plan.then(size.phase(work));
         }
         plans.push(plan);
     }

@@ -4,7 +4,7 @@ use cenote_replica::client::Caching;
 use cenote_ycsb::Workload;
 
 use super::{Size, plan, quantity, run};
-use crate::replica_runs::{Kind, Phase, System};
+use crate::replica_runs::{Kind, System};
 use crate::reproduce::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 
 pub const NAME: &str = "fusee/fig16";
@@ -24,7 +24,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
     let mut plans = Vec::new();
     for (_, entries, invalid_max) in CASES {
         let system = System::Shipped(Caching { entries, invalid_max });
-        plans.push(plan(system, size)?.then(Phase::new(Workload::A, size.milliseconds)));
+        plans.push(plan(system, size)?.then(size.phase(Workload::A)));
     }
     let mut rows = Vec::new();
     for ((case, ..), phases) in CASES.into_iter().zip(run(&plans, progress)?) {

@@ -3,7 +3,7 @@
 use cenote_ycsb::Workload;
 
 use super::{Size, THROUGHPUT, plan, quantity, run};
-use crate::replica_runs::{Phase, System};
+use crate::replica_runs::System;
 use crate::reproduce::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row};
 
 pub const NAME: &str = "fusee/fig13";
@@ -31,7 +31,7 @@ pub fn make(size: Size, progress: Progress<'_>) -> Result<Figure, ReproduceError
             let clients = (size.clients / share).max(1);
             let mut plan = plan(system, Size { clients, ..size })?;
             for (_, workload) in WORKLOADS {
-                plan = plan.then(Phase::new(workload, size.milliseconds));
+                plan = plan.then(size.phase(workload));
             }
             plans.push(plan);
         }

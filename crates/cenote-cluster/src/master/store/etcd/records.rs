@@ -191,6 +191,7 @@ mod tests {
             memory: 1 << 30,
             incarnation: port.into(),
             outlives: false,
+            mapped: false,
         };
         let shape = Shape {
             region_bytes: 4 << 20,
@@ -219,6 +220,7 @@ mod tests {
             memory: 5,
             incarnation: 6,
             outlives: false,
+            mapped: false,
         });
         assert_eq!(state(records(&now, STAMP).unwrap()), Ok((now, STAMP)));
     }

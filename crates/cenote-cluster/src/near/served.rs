@@ -1,0 +1,190 @@
+//! A node's side: it lends modules to a connection, and has worker threads execute what comes.
+
+use std::io;
+use std::time::Duration;
+
+use cenote_near::device::Skiplist;
+use cenote_near::modules::{Modules, ModulesError, Threads};
+
+use super::wire::{Ask, CHUNK, Told, take_frame};
+use crate::node::Node;
+use crate::stream::Stream;
+
+/// The time between two words of a node that executes.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Modules of a connection, at most.
+const MODULES_MAX: u32 = 1 << 16;
+/// Bytes of commands that wait to be executed, at most.
+const WAITING_MAX: usize = 1 << 30;
+
+/// Memory that a node has lent to a connection's modules. It has it back when this is dropped.
+struct Lent<'n> {
+    node: &'n Node,
+    bytes: u64,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.node.take_back(self.bytes);
+    }
+}
+
+/// The modules of a connection, and what waits for them.
+struct Opened<'n> {
+    /// None if they were lost.
+    modules: Option<Threads<Skiplist>>,
+    waiting: Vec<Vec<u8>>,
+    bytes: usize,
+    _lent: Lent<'n>,
+}
+
+/// Answers a host until it ends the connection, or asks for what cannot be done.
+pub(crate) async fn serve(node: &Node, mut stream: Stream) -> io::Result<()> {
+    stream.find_lost_peers()?;
+    let mut arrived = Vec::new();
+    let mut opened = None;
+    loop {
+        let mut taken = 0;
+        while let Some(ask) = take_frame(&arrived, &mut taken, Ask::decode).map_err(io::Error::other)? {
+            if let Err(last) = answer(node, &mut stream, &mut opened, ask).await? {
+                return tell(&mut stream, &last).await;
+            }
+        }
+        arrived.drain(..taken);
+        if stream.read_buf(&mut arrived).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+async fn tell(stream: &mut Stream, told: &Told) -> io::Result<()> {
+    let mut out = Vec::new();
+    told.encode(&mut out);
+    stream.write_all(&out).await
+}
+
+/// Does what is asked for; else the last that is said on the connection.
+async fn answer<'n>(
+    node: &'n Node,
+    stream: &mut Stream,
+    opened: &mut Option<Opened<'n>>,
+    ask: Ask,
+) -> io::Result<Result<(), Told>> {
+    let refused = |why: String| Ok(Err(Told::Refused(why)));
+    match (ask, opened.take()) {
+        (Ask::Open { modules, bytes, seed }, None) => match open(node, modules, bytes, seed) {
+            Ok(new) => {
+                *opened = Some(new);
+                tell(stream, &Told::Opened).await.map(Ok)
+            }
+            Err(why) => refused(why),
+        },
+        (Ask::Commands { module, bytes }, Some(mut modules)) => {
+            modules.bytes += bytes.len();
+            let Some(waiting) = modules.waiting.get_mut(module as usize) else {
+                return refused(format!("it has no module {module}"));
+            };
+            if modules.bytes > WAITING_MAX {
+                return refused(format!("a batch has more than {WAITING_MAX} bytes"));
+            }
+            match waiting.is_empty() {
+                true => *waiting = bytes,
+                false => waiting.extend(bytes),
+            }
+            *opened = Some(modules);
+            Ok(Ok(()))
+        }
+        (Ask::Run, Some(mut modules)) => {
+            let outcome = run(stream, &mut modules).await;
+            *opened = Some(modules);
+            outcome
+        }
+        (Ask::Open { .. }, Some(_)) => refused("this connection has modules".to_owned()),
+        (Ask::Commands { .. } | Ask::Run, None) => refused("this connection has no modules".to_owned()),
+    }
+}
+
+fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, String> {
+    if modules == 0 || modules > MODULES_MAX {
+        return Err(format!("{modules} modules; ask for 1 to {MODULES_MAX}"));
+    }
+    if !node.has_own_memory() {
+        return Err(
+            "its memory is in a file; modules need a node that was started without --pool and --mapped"
+                .to_owned(),
+        );
+    }
+    let all = u64::from(modules).saturating_mul(bytes);
+    if !node.lend(all) {
+        return Err(format!(
+            "{modules} modules of {bytes} bytes are more than what is free of its memory, {} bytes",
+            node.free()
+        ));
+    }
+    let lent = Lent { node, bytes: all };
+    let programs = (1..=u64::from(modules))
+        .map(|module| Skiplist::new(bytes, seed ^ module.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Opened {
+        modules: Some(Threads::new(programs, threads).map_err(|error| error.to_string())?),
+        waiting: vec![Vec::new(); modules as usize],
+        bytes: 0,
+        _lent: lent,
+    })
+}
+
+/// A round. The event loop goes on meanwhile, and the host is told once a second that it is under way.
+async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<(), Told>> {
+    let count = opened.waiting.len();
+    let batches = std::mem::replace(&mut opened.waiting, vec![Vec::new(); count]);
+    opened.bytes = 0;
+    let lost = || Ok(Err(Told::Refused("its modules are lost".to_owned())));
+    let Some(mut modules) = opened.modules.take() else {
+        return lost();
+    };
+    let mut round = tokio::task::spawn_blocking(move || {
+        let outcome = modules.round(batches);
+        (modules, outcome)
+    });
+    // Memory that was lent is not given back before modules have come to rest: so this waits for them, also if the host is lost.
+    let mut is_told = Ok(());
+    let outcome = loop {
+        match tokio::time::timeout(INTERVAL, &mut round).await {
+            Ok(outcome) => break outcome,
+            Err(_) if is_told.is_ok() => is_told = tell(stream, &Told::Running).await,
+            Err(_) => {}
+        }
+    };
+    let Ok((modules, outcome)) = outcome else {
+        return lost();
+    };
+    let (totals, memory) = (modules.counters(), modules.memory_bytes());
+    opened.modules = Some(modules);
+    is_told?;
+    let answers = match outcome {
+        Ok(answers) => answers,
+        Err(error) => return Ok(Err(of_error(&error))),
+    };
+    for (module, answers) in (0..).zip(answers) {
+        for chunk in answers.chunks(CHUNK) {
+            let bytes = chunk.to_vec();
+            tell(stream, &Told::Answers { module, bytes }).await?;
+        }
+    }
+    let ran = Told::Ran {
+        chases: totals.chases,
+        memory,
+    };
+    tell(stream, &ran).await.map(Ok)
+}
+
+fn of_error(error: &ModulesError) -> Told {
+    match error {
+        ModulesError::Malformed { module, cause } => Told::Malformed {
+            module: *module as u32,
+            at: cause.at as u64,
+        },
+        other => Told::Refused(other.to_string()),
+    }
+}

@@ -1,0 +1,256 @@
+//! What a host and a node with its modules say to each other, after a [greeting](crate::wire::Hello): frames of a length (4 bytes), what (1), then as below. Numbers are little-endian.
+
+use crate::wire::{Malformed, PREFIX, first_frame};
+
+/// Bytes of commands or answers in a frame, at most.
+pub const CHUNK: usize = 4 << 20;
+
+/// What a host asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Modules, all empty. The first that a connection asks for, and only once.
+    Open {
+        /// How many.
+        modules: u32,
+        /// Bytes of each.
+        bytes: u64,
+        /// Decides the heights of their skiplists.
+        seed: u64,
+    },
+    /// To append this to a module's batch. It has no answer.
+    Commands {
+        /// Which one.
+        module: u32,
+        /// The commands, or a part of them.
+        bytes: Vec<u8>,
+    },
+    /// To execute all batches.
+    Run,
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// There are modules.
+    Opened,
+    /// It does not do this, and ends the connection.
+    Refused(String),
+    /// It is executing.
+    Running,
+    /// What a module has answered, or a part of it.
+    Answers {
+        /// Which one.
+        module: u32,
+        /// The answers.
+        bytes: Vec<u8>,
+    },
+    /// All batches have been executed, and all answers sent.
+    Ran {
+        /// Pointers chased since there are modules.
+        chases: u64,
+        /// Bytes of memory that modules use.
+        memory: u64,
+    },
+    /// A module met what is no command, and the connection ends.
+    Malformed {
+        /// Which one.
+        module: u32,
+        /// Where.
+        at: u64,
+    },
+}
+
+fn frame(out: &mut Vec<u8>, what: u8, parts: &[&[u8]]) {
+    let len = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
+    out.extend((len as u32).to_le_bytes());
+    out.push(what);
+    parts.iter().for_each(|part| out.extend(*part));
+}
+
+impl Ask {
+    /// Appends its frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Open { modules, bytes, seed } => frame(
+                out,
+                1,
+                &[&modules.to_le_bytes(), &bytes.to_le_bytes(), &seed.to_le_bytes()],
+            ),
+            Self::Commands { module, bytes } => encode_commands(out, *module, bytes),
+            Self::Run => frame(out, 3, &[]),
+        }
+    }
+
+    /// That of a frame without its length.
+    pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
+        let mut parts = Parts::new(frame)?;
+        let ask = match parts.what {
+            1 => Self::Open {
+                modules: parts.u32()?,
+                bytes: parts.u64()?,
+                seed: parts.u64()?,
+            },
+            2 => Self::Commands {
+                module: parts.u32()?,
+                bytes: parts.all(),
+            },
+            3 => Self::Run,
+            _ => return Err(Malformed("an unknown question about modules")),
+        };
+        parts.end().map(|()| ask)
+    }
+}
+
+/// Appends the frame of [`Ask::Commands`].
+pub fn encode_commands(out: &mut Vec<u8>, module: u32, bytes: &[u8]) {
+    frame(out, 2, &[&module.to_le_bytes(), bytes]);
+}
+
+impl Told {
+    /// Appends its frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Opened => frame(out, 1, &[]),
+            Self::Refused(why) => frame(out, 2, &[why.as_bytes()]),
+            Self::Running => frame(out, 3, &[]),
+            Self::Answers { module, bytes } => frame(out, 4, &[&module.to_le_bytes(), bytes]),
+            Self::Ran { chases, memory } => frame(out, 5, &[&chases.to_le_bytes(), &memory.to_le_bytes()]),
+            Self::Malformed { module, at } => frame(out, 6, &[&module.to_le_bytes(), &at.to_le_bytes()]),
+        }
+    }
+
+    /// That of a frame without its length.
+    pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
+        let mut parts = Parts::new(frame)?;
+        let told = match parts.what {
+            1 => Self::Opened,
+            2 => Self::Refused(String::from_utf8_lossy(&parts.all()).into_owned()),
+            3 => Self::Running,
+            4 => Self::Answers {
+                module: parts.u32()?,
+                bytes: parts.all(),
+            },
+            5 => Self::Ran {
+                chases: parts.u64()?,
+                memory: parts.u64()?,
+            },
+            6 => Self::Malformed {
+                module: parts.u32()?,
+                at: parts.u64()?,
+            },
+            _ => return Err(Malformed("an unknown answer about modules")),
+        };
+        parts.end().map(|()| told)
+    }
+}
+
+/// A frame that is being taken apart.
+struct Parts<'a> {
+    what: u8,
+    rest: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn new(frame: &'a [u8]) -> Result<Self, Malformed> {
+        let (what, rest) = frame.split_first().ok_or(Malformed("a frame that is cut"))?;
+        Ok(Self { what: *what, rest })
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (bytes, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or(Malformed("a frame that is cut"))?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn all(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.rest).to_vec()
+    }
+
+    fn end(&self) -> Result<(), Malformed> {
+        match self.rest.is_empty() {
+            true => Ok(()),
+            false => Err(Malformed("a frame that is too long")),
+        }
+    }
+}
+
+/// Takes the first whole frame out of what has arrived, from a place on, which it moves behind it.
+pub fn take_frame<T>(
+    arrived: &[u8],
+    taken: &mut usize,
+    decode: impl Fn(&[u8]) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    let Some((frame, len)) = first_frame(&arrived[*taken..])? else {
+        return Ok(None);
+    };
+    debug_assert_eq!(len, PREFIX + frame.len());
+    *taken += len;
+    decode(frame).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_back_and_cut_ones_are_told() {
+        let asks = [
+            Ask::Open {
+                modules: 3,
+                bytes: 1 << 40,
+                seed: 9,
+            },
+            Ask::Commands {
+                module: 2,
+                bytes: vec![1, 2, 3],
+            },
+            Ask::Run,
+        ];
+        let tolds = [
+            Told::Opened,
+            Told::Refused("no".to_owned()),
+            Told::Running,
+            Told::Answers {
+                module: 1,
+                bytes: vec![],
+            },
+            Told::Ran { chases: 1, memory: 2 },
+            Told::Malformed { module: 0, at: 7 },
+        ];
+        let (mut asked, mut told) = (Vec::new(), Vec::new());
+        asks.iter().for_each(|ask| ask.encode(&mut asked));
+        tolds.iter().for_each(|one| one.encode(&mut told));
+        let (mut at, mut there) = (0, 0);
+        for ask in &asks {
+            assert_eq!(
+                take_frame(&asked, &mut at, Ask::decode).unwrap().as_ref(),
+                Some(ask)
+            );
+        }
+        for one in &tolds {
+            assert_eq!(
+                take_frame(&told, &mut there, Told::decode).unwrap().as_ref(),
+                Some(one)
+            );
+        }
+        assert_eq!((at, there), (asked.len(), told.len()));
+        assert_eq!(take_frame(&asked, &mut at, Ask::decode).unwrap(), None);
+        for what in 0..=u8::MAX {
+            // Whatever comes, it is an error or a question.
+            let _ = (Ask::decode(&[what, 1, 2, 3]), Told::decode(&[what, 1, 2, 3]));
+        }
+        assert!(Ask::decode(&[]).is_err() && Told::decode(&[]).is_err());
+        assert!(Ask::decode(&[3, 0]).is_err() && Ask::decode(&[1, 0, 0]).is_err());
+    }
+}
