@@ -18,6 +18,7 @@
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
 //!   [`mod@host_detection`].
+//! - `near` measures the near-memory map on worker threads beside ordered maps of one process, in batches. See [`mod@near`].
 //! - `all` measures everything, and keeps the results. See [`mod@all`].
 //! - `report` writes `docs/benchmarks.md` from results, with the aims. See [`mod@page`].
 //!
@@ -36,6 +37,7 @@ mod hash;
 mod host_detection;
 mod line;
 mod locks;
+mod near;
 mod noncoherent;
 mod ordered;
 mod page;
@@ -98,6 +100,8 @@ enum Command {
     Detection(detection::Options),
     /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever suspected.
     HostDetection(host_detection::Options),
+    /// The near-memory map on worker threads beside crossbeam's skip list and concurrent-map, in batches of gets and inserts.
+    Near(near::Options),
     /// Everything, with the aims; `--results` keeps what was measured.
     All(all::Options),
     /// The page of benchmarks, from what was measured and kept.
@@ -156,6 +160,7 @@ fn main() -> ExitCode {
         Command::LockPart(options) => locks::run_part(&options),
         Command::WaitingPart(options) => waiting::run_part(&options),
         Command::HostDetection(options) => host_detection::run(&options),
+        Command::Near(options) => near::run(&options).map_err(subjects::Failure::Broken),
         Command::All(options) => all::run(&options),
         Command::Report(options) => page::run(&options),
         Command::Part(options) => processes::run_part(&options),

@@ -9,6 +9,8 @@
 //! | [`modules`] | the contract with modules, and what implements it: worker threads; thousands of simulated modules in virtual time |
 //! | [`device`] | what a module executes for the map: a skiplist in an arena, and the commands on it |
 //! | [`map`] | the map on the host: where keys are, batches, redistribution |
+//! | `hotness` | a model of how hot subranges will be, for their heights; feature `hotness` |
+//! | [`durable`] | a snapshot and a log, so that a map outlives its process |
 //! | [`baseline`] | other ways to divide a map over modules, to compare with |
 //!
 //! ```
@@ -27,5 +29,8 @@
 
 pub mod baseline;
 pub mod device;
+pub mod durable;
+#[cfg(feature = "hotness")]
+pub mod hotness;
 pub mod map;
 pub mod modules;

@@ -15,6 +15,7 @@ pub fn simulated(
 ) -> Result<Map<Simulated<Skiplist>>, MapError> {
     let config = Config {
         adaptive: false,
+        repeats: false,
         ..config.clone()
     };
     Map::simulated(config, modules, profile)

@@ -87,7 +87,7 @@ impl Skiplist {
     /// subrange still, and the call for it has not been made.
     pub(super) fn split(&mut self, subrange: u32, shift: u8, mut call: impl FnMut(Piece)) -> bool {
         let shape = self.shape(subrange);
-        let (first, start) = (self.link(self.inner_tower(subrange), 0), self.key(subrange));
+        let (first, start) = (self.link(self.inner_tower(subrange), 0), self.start(subrange));
         // Its beginning is forgotten, and its keys are linked anew, part by part.
         let mut next = first;
         let mut needed = 0;

@@ -2,13 +2,14 @@
 //!
 //! | key node | | subrange node | |
 //! |---|---|---|---|
-//! | 0, 1 | key | 0, 1 | start |
+//! | 0, 1 | key | 0, 1 | start and shift |
 //! | 2, 3 | value | 2 | how many keys |
-//! | 4 | height | 3 | shift, height in L2, height of L1: a byte each |
+//! | 4 | height | 3 | height in L2, height of L1: a byte each |
 //! | 5 … | links of L1 | 4 … | links of L2, then links to the first keys, of each level of L1 |
 //!
 //! A *tower* is the index of the link of level 0; a search keeps towers, so that the beginning of a list is like any node. A link at level 0 of L1 that leads to
-//! the next subrange has [`MARK`] set. A subrange of shift s has 2^s keys at most: those that are its start in all bits from s on.
+//! the next subrange has [`MARK`] set. A subrange of shift s, at least 1, has 2^s keys at most: those that are its start in all bits from s on. So its start's low bits are free, and bit s - 1 is
+//! set for the shift: the one word that a search reads says whether the key it looks for is in the subrange.
 
 use super::Skiplist;
 
@@ -39,13 +40,41 @@ impl Shape {
     }
 }
 
+/// A subrange's start and shift in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends(pub u64);
+
+impl Ends {
+    /// Of a start whose bits below the shift, 1 to 64, are 0.
+    pub fn new(start: u64, shift: u8) -> Self {
+        Self(start | 1u64.checked_shl(u32::from(shift).wrapping_sub(1)).unwrap_or(0))
+    }
+
+    pub fn start(self) -> u64 {
+        self.0 & self.0.wrapping_sub(1)
+    }
+
+    pub fn shift(self) -> u8 {
+        self.0.trailing_zeros() as u8 + 1
+    }
+
+    /// Whether the subrange has this key between its ends.
+    pub fn cover(self, key: u64) -> bool {
+        (self.0 ^ key).checked_shr(self.shift().into()).unwrap_or(0) == 0
+    }
+
+    pub fn last(self) -> u64 {
+        self.0 | (self.0 - 1)
+    }
+}
+
 /// Levels that suit so many keys.
 pub fn levels_for(keys: u64) -> u8 {
     ((u64::BITS - keys.leading_zeros()) as u8).clamp(1, MAX_HEIGHT)
 }
 
 impl Skiplist {
-    /// A node's key, or a subrange's start.
+    /// A node's key, or a subrange's [`Ends`].
     pub(super) fn key(&self, node: u32) -> u64 {
         self.arena.get_long(node)
     }
@@ -64,13 +93,19 @@ impl Skiplist {
     }
 
     pub(super) fn shape(&self, subrange: u32) -> Shape {
-        let [shift, outer, inner, _] = self.arena.get(subrange + 3).to_le_bytes();
+        let [outer, inner, _, _] = self.arena.get(subrange + 3).to_le_bytes();
+        let shift = Ends(self.key(subrange)).shift();
         Shape { shift, outer, inner }
     }
 
-    pub(super) fn set_shape(&mut self, subrange: u32, shape: Shape) {
-        let word = u32::from_le_bytes([shape.shift, shape.outer, shape.inner, 0]);
+    pub(super) fn set_subrange(&mut self, subrange: u32, start: u64, shape: Shape) {
+        self.arena.set_long(subrange, Ends::new(start, shape.shift).0);
+        let word = u32::from_le_bytes([shape.outer, shape.inner, 0, 0]);
         self.arena.set(subrange + 3, word);
+    }
+
+    pub(super) fn start(&self, subrange: u32) -> u64 {
+        Ends(self.key(subrange)).start()
     }
 
     pub(super) fn keys_in(&self, subrange: u32) -> u32 {
@@ -88,11 +123,7 @@ impl Skiplist {
 
     /// Whether a subrange has this key between its ends.
     pub(super) fn covers(&self, subrange: u32, key: u64) -> bool {
-        let differs = self.key(subrange) ^ key;
-        differs
-            .checked_shr(self.shape(subrange).shift.into())
-            .unwrap_or(0)
-            == 0
+        Ends(self.key(subrange)).cover(key)
     }
 
     pub(super) fn link(&self, tower: u32, level: u8) -> u32 {

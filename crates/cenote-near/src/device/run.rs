@@ -5,7 +5,7 @@ use crate::modules::{Malformed, Meter, Program};
 use super::Skiplist;
 use super::command::{Command, Pairs, Reader, TOO_MANY};
 use super::keys::{Found, Full};
-use super::node::{KEY_HEADER, MARK, MAX_HEIGHT};
+use super::node::{Ends, KEY_HEADER, MARK, MAX_HEIGHT};
 
 const FULL: u8 = 2;
 
@@ -112,7 +112,7 @@ impl Skiplist {
                 answers.extend_from_slice(&[0; 4]);
                 let mut pieces = 0u32;
                 if let Some(at) = self.starting(start) {
-                    if shift >= self.shape(at).shift {
+                    if shift == 0 || shift >= self.shape(at).shift {
                         return None;
                     }
                     self.split(at, shift, |piece| {
@@ -140,7 +140,7 @@ impl Skiplist {
 
     /// The subrange that has this start.
     fn starting(&mut self, start: u64) -> Option<u32> {
-        self.subrange_of(start).filter(|&at| self.key(at) == start)
+        self.subrange_of(start).filter(|&at| self.start(at) == start)
     }
 
     fn get(&mut self, subrange: u32, key: u64) -> Option<u64> {
@@ -180,7 +180,7 @@ impl Skiplist {
         while next != 0 {
             if next & MARK != 0 {
                 let subrange = next & !MARK;
-                if self.chase(subrange) > last {
+                if Ends(self.chase(subrange)).start() > last {
                     break;
                 }
                 next = self.read_link(self.inner_tower(subrange), 0);
@@ -202,7 +202,7 @@ impl Skiplist {
 
     /// An import whose pairs ascend within a subrange that overlaps no other one.
     fn checked_import(&mut self, start: u64, shift: u8, bytes: &[u8], answers: &mut Vec<u8>) -> Option<()> {
-        if shift > 64 {
+        if !(1..=64).contains(&shift) {
             return None;
         }
         let width_less_one = 1u64.checked_shl(shift.into()).map_or(u64::MAX, |width| width - 1);
@@ -210,11 +210,8 @@ impl Skiplist {
             return None;
         }
         let last = start | width_less_one;
-        if self.subrange_before(last).is_some_and(|at| {
-            let end = self.shape(at).shift;
-            let end = self.key(at) | 1u64.checked_shl(end.into()).map_or(u64::MAX, |width| width - 1);
-            end >= start
-        }) {
+        let before = self.subrange_before(last);
+        if before.is_some_and(|at| Ends(self.key(at)).last() >= start) {
             return None;
         }
         let mut least = Some(start);

@@ -3,7 +3,7 @@
 //! A height is an array's length, so another height is another block: [`Skiplist::reshape`] copies the node and has the links to it lead to the copy.
 
 use super::Skiplist;
-use super::node::{MARK, MAX_HEIGHT, SUBRANGE_HEADER, Shape};
+use super::node::{Ends, MARK, MAX_HEIGHT, SUBRANGE_HEADER, Shape};
 
 /// The towers from which a search came down, by levels.
 pub type Path = [u32; MAX_HEIGHT as usize];
@@ -34,7 +34,8 @@ impl Skiplist {
         (node != self.head).then_some(node)
     }
 
-    /// Goes to the last subrange that starts before the key, or at it, if that counts. It stops at one that starts at it wherever it meets it.
+    /// Goes to the last subrange that starts before the key, or at it, if that counts: and then it stops at the one that has the key wherever it meets it, so the higher a subrange is, the sooner it is
+    /// found.
     fn outer_search(&mut self, key: u64, at_counts: bool, mut path: Option<&mut Path>) -> u32 {
         let mut tower = self.head + SUBRANGE_HEADER;
         let mut beyond = 0;
@@ -46,13 +47,14 @@ impl Skiplist {
                     break;
                 }
                 self.accesses += 1;
-                let start = self.chase(next);
+                let ends = Ends(self.chase(next));
+                let start = ends.start();
                 if start > key || (start == key && !at_counts) {
                     beyond = next;
                     break;
                 }
                 tower = next + SUBRANGE_HEADER;
-                if start == key {
+                if at_counts && ends.cover(key) {
                     return tower;
                 }
             }
@@ -66,8 +68,7 @@ impl Skiplist {
     /// A new subrange without keys. None if there is no room.
     pub(super) fn add_subrange(&mut self, start: u64, shape: Shape) -> Option<u32> {
         let subrange = self.arena.take(shape.words())?;
-        self.arena.set_long(subrange, start);
-        self.set_shape(subrange, shape);
+        self.set_subrange(subrange, start, shape);
         let path = self.outer_path(start);
         let tower = subrange + SUBRANGE_HEADER;
         for level in 0..shape.outer {
@@ -87,7 +88,7 @@ impl Skiplist {
 
     /// Takes a subrange that has no keys out of the list, and gives its block back.
     pub(super) fn remove_subrange(&mut self, subrange: u32) {
-        let path = self.outer_path(self.key(subrange));
+        let path = self.outer_path(self.start(subrange));
         let shape = self.shape(subrange);
         let tower = subrange + SUBRANGE_HEADER;
         for level in 0..shape.outer {
@@ -110,10 +111,10 @@ impl Skiplist {
             return Some(old);
         }
         let new = self.arena.take(shape.words())?;
-        self.arena.set_long(new, self.key(old));
+        let start = self.start(old);
+        self.set_subrange(new, start, shape);
         self.set_keys_in(new, self.keys_in(old));
-        self.set_shape(new, shape);
-        let path = self.outer_path(self.key(old));
+        let path = self.outer_path(start);
         let (from, to) = (old + SUBRANGE_HEADER, new + SUBRANGE_HEADER);
         for level in 0..outer.max(was.outer) {
             let before = path[usize::from(level)];

@@ -41,10 +41,10 @@ impl Skiplist {
         while subrange != 0 {
             let shape = self.shape(subrange);
             assert!(
-                end.is_none_or(|end| end < self.key(subrange)),
+                end.is_none_or(|end| end < self.start(subrange)),
                 "subranges overlap"
             );
-            end = Some(self.key(subrange) | ((1u64 << shape.shift) - 1));
+            end = Some(self.start(subrange) | ((1u64 << shape.shift) - 1));
             for level in (0..shape.inner).rev() {
                 let (mut next, mut keys, mut last) = (self.link(self.inner_tower(subrange), level), 0, None);
                 while next != 0 && next & MARK == 0 {
@@ -254,6 +254,8 @@ fn what_is_no_command_is_refused() {
         assert_eq!(outcome, Err(Malformed { at: 9 }), "{command:?}");
     };
     refuse(Command::Split(0, 8));
+    refuse(Command::Split(0, 0));
+    refuse(Command::Import(256, 0, &[]));
     refuse(Command::Import(0, 9, &[]));
     refuse(Command::Import(8, 2, &[]));
     refuse(Command::Import(256, 70, &[]));

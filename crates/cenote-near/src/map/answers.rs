@@ -32,11 +32,19 @@ impl<M: Modules> Map<M> {
         readers: &mut [Reader<'_>],
     ) -> Result<Vec<Answer>, MapError> {
         let mut parts = record.parts.iter().copied();
-        let mut all = Vec::with_capacity(operations.len());
+        let mut all: Vec<Answer> = Vec::with_capacity(operations.len());
+        let mut copied = 0;
         for (operation, way) in operations.iter().zip(record.ways) {
             let mut asked = 0;
             let answer = match way {
                 Way::Done(answer) => Some(answer),
+                Way::Same(earlier) => {
+                    let answer = all.get(earlier as usize).cloned();
+                    if let Some(Answer::Pairs(pairs)) = &answer {
+                        copied += pairs.len() as u64;
+                    }
+                    answer
+                }
                 Way::Point { id, module, made } => {
                     asked = module;
                     self.read_point(operation, id, made, &mut readers[module as usize])
@@ -71,6 +79,8 @@ impl<M: Modules> Map<M> {
                 None => return Err(self.lose(MapError::Answers { module: asked })),
             }
         }
+        // A step for each line of a copy.
+        self.modules.host_steps(copied.div_ceil(4));
         self.settle_batch(record.touched);
         self.means.end(record.points);
         Ok(all)

@@ -3,7 +3,7 @@
 /// Settings of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Bits of a key in which the keys of a finest subrange differ.
+    /// Bits of a key in which the keys of a finest subrange differ: 1 to 63.
     pub finest_shift: u8,
     /// Bits from one shift to the next; 0 for as many as there are modules, as the paper has it. Fewer bits leave fewer subranges, and take more probes.
     pub split_bits: u8,
@@ -17,6 +17,8 @@ pub struct Config {
     pub cold_batches: u32,
     /// Whether subranges are redistributed. Without it the map is divided by ranges of equal width, for ever.
     pub adaptive: bool,
+    /// Whether modules are asked once for what several scans of a batch ask for, where nothing changes between them.
+    pub repeats: bool,
     /// Whether an insert where no subrange is makes the finest one, as the paper has it. Else it makes the one that splits have left there.
     pub finest_gaps: bool,
     /// A module's memory.
@@ -41,6 +43,7 @@ impl Default for Config {
             entries_max: 1 << 20,
             cold_batches: 8,
             adaptive: true,
+            repeats: true,
             finest_gaps: false,
             module_bytes: 64 << 20,
             // A byte goes through 25 GB/s twice; an access takes 14 ns.

@@ -10,6 +10,7 @@ use super::directory::{Entry, Place, mix};
 use super::load::{NONE, POINT};
 use super::mutant::{Mutant, planted};
 use super::operation::{Answer, Operation};
+use super::repeats::Repeats;
 
 /// What becomes of an operation.
 pub(super) enum Way {
@@ -19,7 +20,9 @@ pub(super) enum Way {
     Point { id: u32, module: u32, made: bool },
     /// Modules answer, in this order, so many of the record's parts; and this is the host's own part.
     Pair { parts: u32, own: Option<(u64, u64)> },
-    /// The same for a scan.
+    /// What an earlier operation answers.
+    Same(u32),
+    /// As a pair, for a scan.
     Pairs { parts: u32, own: Vec<(u64, u64)> },
 }
 
@@ -37,7 +40,12 @@ pub(super) struct Record {
 }
 
 impl<M: Modules> Map<M> {
-    pub(super) fn dispatch(&mut self, operations: &[Operation], located: &[u32]) -> (Vec<Vec<u8>>, Record) {
+    pub(super) fn dispatch(
+        &mut self,
+        operations: &[Operation],
+        located: &[u32],
+        repeats: &Repeats,
+    ) -> (Vec<Vec<u8>>, Record) {
         let mut record = Record {
             ways: Vec::with_capacity(operations.len()),
             parts: Vec::new(),
@@ -51,6 +59,10 @@ impl<M: Modules> Map<M> {
         for (number, operation) in operations.iter().enumerate() {
             // Entries stay while operations are dispatched; new ones may come.
             let known = located.get(number).copied().filter(|id| *id != NONE);
+            if let Some(earlier) = repeats.of(number) {
+                record.ways.push(Way::Same(earlier));
+                continue;
+            }
             let way = match *operation {
                 Operation::Predecessor(key) => self.predecessor(key, known, &mut batches, &mut record),
                 Operation::Scan(from, to) => match Operation::ends(from, to) {

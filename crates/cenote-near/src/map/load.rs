@@ -5,6 +5,7 @@
 use crate::modules::Modules;
 
 use super::operation::Operation;
+use super::repeats::Repeats;
 use super::{Map, Place};
 
 /// What a point operation counts for.
@@ -69,7 +70,7 @@ impl<M: Modules> Map<M> {
         (self.keys as f64 / self.modules.count() as f64).max(2.0).log2()
     }
 
-    pub(super) fn count_load(&mut self, operations: &[Operation]) -> Work {
+    pub(super) fn count_load(&mut self, operations: &[Operation], repeats: &Repeats) -> Work {
         let mut work = Work {
             modules: vec![0; self.modules.count()],
             regions: vec![0; self.regions.count()],
@@ -81,7 +82,7 @@ impl<M: Modules> Map<M> {
             squares: 0,
         };
         let point = self.means.get(self.depth());
-        for operation in operations {
+        for (number, operation) in operations.iter().enumerate() {
             let mut at = None;
             if let Some(key) = operation.key() {
                 work.points += 1;
@@ -91,7 +92,9 @@ impl<M: Modules> Map<M> {
                     self.add_load(&mut work, id, POINT);
                 }
                 at = id;
-            } else if let Operation::Scan(from, to) = *operation {
+            } else if let Operation::Scan(from, to) = *operation
+                && repeats.of(number).is_none()
+            {
                 work.scans += 1;
                 if let Some((first, last)) = Operation::ends(from, to) {
                     for (id, weight) in self.scan_parts(first, last, point) {

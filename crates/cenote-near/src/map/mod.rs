@@ -5,6 +5,7 @@
 //! | file | |
 //! |---|---|
 //! | `operation` | operations and answers |
+//! | `repeats` | finds scans that the batch has had before |
 //! | `load` | finds each operation's subrange, and counts what modules will have to do |
 //! | `plan`, `price` | decides what to split, move and pull |
 //! | `cold` | decides what to bring back |
@@ -13,6 +14,7 @@
 //! | `answers` | reads what modules have answered, in order |
 //! | `directory` | where subranges are |
 //! | `config` | settings, and the shifts that follow from them |
+//! | `heights` | what goes to the model of hotness and comes from it; feature `hotness` |
 //! | `mutant` | planted faults, for the tests |
 //!
 //! **State.** What modules hold, and what the directory says of it, agree between batches, but for subranges without keys that modules are to drop (`pending`).
@@ -23,12 +25,15 @@ mod cold;
 mod config;
 mod directory;
 mod dispatch;
+#[cfg(feature = "hotness")]
+mod heights;
 mod load;
 mod moves;
 mod mutant;
 mod operation;
 mod plan;
 mod price;
+mod repeats;
 #[cfg(test)]
 mod tests;
 
@@ -40,8 +45,11 @@ pub use config::Config;
 pub use operation::{Answer, Operation};
 
 use config::shifts;
+#[cfg(feature = "hotness")]
+pub(crate) use directory::mix;
 use directory::{Directory, Entry, Place};
 use mutant::{Mutant, planted};
+use repeats::Repeats;
 
 /// Why a batch has no answers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -105,6 +113,8 @@ pub struct Map<M> {
     /// What each module had to do in the last batch.
     loads: Vec<u64>,
     lost: Option<MapError>,
+    #[cfg(feature = "hotness")]
+    pipeline: Option<crate::hotness::Pipeline>,
 }
 
 impl Map<Threads<Skiplist>> {
@@ -148,8 +158,8 @@ impl<M: Modules> Map<M> {
     /// Settings that contradict each other; the modules failed.
     pub fn new(config: Config, modules: M) -> Result<Self, MapError> {
         let count = modules.count();
-        if config.finest_shift > 63 {
-            return Err(MapError::Config("the finest shift must be below 64"));
+        if !(1..64).contains(&config.finest_shift) {
+            return Err(MapError::Config("the finest shift must be from 1 to 63"));
         }
         if count > 1 << 16 {
             return Err(MapError::Config("a map has at most 65,536 modules"));
@@ -171,6 +181,8 @@ impl<M: Modules> Map<M> {
             moves: Moves::default(),
             loads: vec![0; count],
             lost: None,
+            #[cfg(feature = "hotness")]
+            pipeline: None,
             config,
         };
         map.load(&[])?;
@@ -236,10 +248,18 @@ impl<M: Modules> Map<M> {
         }
         let mut located = Vec::new();
         let mut later = None;
+        let repeats = if self.config.repeats {
+            Repeats::find(operations)
+        } else {
+            Repeats::default()
+        };
+        self.modules.host_steps(repeats.steps);
         if self.config.adaptive {
-            let mut work = self.count_load(operations);
-            let plan = self.plan(operations, &mut work);
+            let mut work = self.count_load(operations, &repeats);
+            let plan = self.plan(operations, &repeats, &mut work);
             let back = self.plan_back(&work, &plan);
+            #[cfg(feature = "hotness")]
+            self.observe(&mut work);
             for id in &work.touched {
                 self.directory.entry_mut(*id).load = 0;
             }
@@ -254,9 +274,11 @@ impl<M: Modules> Map<M> {
                 later = Some((plan, back));
             }
         }
-        let (mut batches, record) = self.dispatch(operations, &located);
+        let (mut batches, record) = self.dispatch(operations, &located, &repeats);
         let awaited = later.map(|(plan, back)| self.send_moves(plan, back, &mut batches));
         self.modules.host_steps(record.steps);
+        #[cfg(feature = "hotness")]
+        self.give_heights();
         let answers = self.round(batches)?;
         let mut readers = readers(&answers);
         let all = self.read_answers(operations, record, &mut readers)?;
@@ -290,7 +312,7 @@ impl<M: Modules> Map<M> {
                 *batch = first;
             }
         }
-        let mut answers = match self.modules.round(batches) {
+        let mut answers = match self.launch_and_collect(batches) {
             Ok(answers) => answers,
             Err(error) => return Err(self.lose(error.into())),
         };
@@ -318,6 +340,20 @@ impl<M: Modules> Map<M> {
             answers.drain(..arrived);
         }
         Ok(answers)
+    }
+
+    fn launch_and_collect(&mut self, batches: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, ModulesError> {
+        self.modules.launch(batches)?;
+        #[cfg(feature = "hotness")]
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.launched();
+        }
+        let answers = self.modules.collect();
+        #[cfg(feature = "hotness")]
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.collected();
+        }
+        answers
     }
 
     fn lose(&mut self, error: MapError) -> MapError {

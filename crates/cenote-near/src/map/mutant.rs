@@ -17,10 +17,12 @@ pub(super) enum Mutant {
     ArrivesLate,
     /// A subrange that a batch has split is looked for where it was.
     SplitForgotten,
+    /// A scan that was there before is believed to find the same, whatever was changed since.
+    RepeatsBelieved,
 }
 
 #[cfg(test)]
-pub(super) const ALL: [Mutant; 7] = [
+pub(super) const ALL: [Mutant; 8] = [
     Mutant::PredecessorStays,
     Mutant::LeastBelieved,
     Mutant::SureBelieved,
@@ -28,6 +30,7 @@ pub(super) const ALL: [Mutant; 7] = [
     Mutant::MergeWithoutHost,
     Mutant::ArrivesLate,
     Mutant::SplitForgotten,
+    Mutant::RepeatsBelieved,
 ];
 
 #[cfg(test)]

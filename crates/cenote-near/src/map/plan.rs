@@ -13,6 +13,7 @@ use super::load::{POINT, Work};
 use super::moves::room_for;
 use super::operation::Operation;
 use super::price::{Even, Prices};
+use super::repeats::Repeats;
 
 /// Where keys go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ struct Piece {
 }
 
 impl<M: Modules> Map<M> {
-    pub(super) fn plan(&mut self, operations: &[Operation], work: &mut Work) -> Plan {
+    pub(super) fn plan(&mut self, operations: &[Operation], repeats: &Repeats, work: &mut Work) -> Plan {
         let count = work.modules.len() as u64;
         let even = Even {
             part: work.squares as f64 / work.modules.iter().sum::<u64>().max(1) as f64,
@@ -108,7 +109,7 @@ impl<M: Modules> Map<M> {
                 });
             }
         }
-        let requests = self.requests(operations, &busy, point);
+        let requests = self.requests(operations, repeats, &busy, point);
         work.steps += requests.len() as u64;
         let mut planner = Planner {
             map: self,
@@ -133,15 +134,22 @@ impl<M: Modules> Map<M> {
     }
 
     /// Keys that are asked for in subranges of busy modules, ascending, with what they count for.
-    fn requests(&self, operations: &[Operation], busy: &impl Fn(u32) -> bool, point: f64) -> Vec<(u64, u64)> {
+    fn requests(
+        &self,
+        operations: &[Operation],
+        repeats: &Repeats,
+        busy: &impl Fn(u32) -> bool,
+        point: f64,
+    ) -> Vec<(u64, u64)> {
         let is_busy = |id: u32| self.directory.entry(id).module().is_some_and(busy);
         let mut requests = Vec::new();
-        for operation in operations {
+        for (number, operation) in operations.iter().enumerate() {
             if let Some(key) = operation.key() {
                 if self.directory.locate(key).0.is_some_and(is_busy) {
                     requests.push((key, POINT));
                 }
             } else if let Operation::Scan(from, to) = *operation
+                && repeats.of(number).is_none()
                 && let Some((first, last)) = Operation::ends(from, to)
             {
                 for (id, weight) in self.scan_parts(first, last, point) {

@@ -100,6 +100,19 @@ impl Keys {
     }
 }
 
+/// Has scans of a batch come again later in it.
+fn repeat_scans(batch: &mut Vec<Operation>, rng: &mut ChaCha8Rng) {
+    let scans: Vec<Operation> = batch
+        .iter()
+        .copied()
+        .filter(|one| matches!(one, Operation::Scan(..)))
+        .collect();
+    for scan in scans {
+        let at = rng.random_range(0..=batch.len());
+        batch.insert(at, scan);
+    }
+}
+
 /// What the directory says of itself, and of the model.
 fn check<M: Modules>(map: &Map<M>, model: &BTreeMap<u64, u64>) {
     let mut end = None;
@@ -129,7 +142,12 @@ fn check<M: Modules>(map: &Map<M>, model: &BTreeMap<u64, u64>) {
 }
 
 /// Random batches; how many plans had a round of their own.
-fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) -> u64 {
+fn trial<M: Modules>(map: Map<M>, seed: u64, total: &mut Moves) -> u64 {
+    trial_and(map, seed, total, |_| {})
+}
+
+/// The same, with a look at the map after each batch.
+fn trial_and<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves, look: impl Fn(&Map<M>)) -> u64 {
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut model = BTreeMap::new();
@@ -140,7 +158,8 @@ fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) -> u64 {
             keys = Keys::new(&mut rng);
         }
         let size = [1, 10, 300, 900][rng.random_range(0..4)];
-        let batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
+        let mut batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
+        repeat_scans(&mut batch, &mut rng);
         let rounds = map.counters().rounds;
         let answers = map.execute(&batch).unwrap();
         let rounds = map.counters().rounds - rounds;
@@ -155,6 +174,7 @@ fn trial<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves) -> u64 {
             );
         }
         check(&map, &model);
+        look(&map);
     }
     let moves = map.moves();
     if map.config.accesses_per_round > 1e6 {
@@ -188,7 +208,7 @@ fn planted_faults_are_found() {
 fn config(seed: u64) -> Config {
     Config {
         cold_batches: 2,
-        finest_shift: [0, 4][seed as usize % 2],
+        finest_shift: [1, 4][seed as usize % 2],
         finest_gaps: seed.is_multiple_of(5),
         split_bits: [5, 0, 3, 11][seed as usize / 3 % 4],
         accesses_per_round: [0.0, 1e9, 300.0][seed as usize % 3],
@@ -234,6 +254,30 @@ fn batches_are_sequences_on_simulated_modules() {
         );
     }
     all_happened(total, at_once);
+}
+
+#[cfg(feature = "hotness")]
+#[test]
+fn batches_are_sequences_while_heights_follow_hotness() {
+    let mut heights = 0;
+    for seed in 200..208 {
+        let mut map = Map::threads(config(seed), [2, 8][seed as usize % 2], 2).unwrap();
+        let settings = crate::hotness::Settings {
+            window: 1,
+            samples: 64,
+            ..crate::hotness::Settings::default()
+        };
+        map.predict_hotness(settings).unwrap();
+        let (mut total, counted) = (Moves::default(), std::cell::Cell::new(0));
+        trial_and(map, seed, &mut total, |map| {
+            let report = map.hotness().unwrap();
+            assert!(!report.ended);
+            counted.set(report.heights);
+        });
+        heights += counted.get();
+    }
+    println!("{heights} heights");
+    assert!(heights > 100);
 }
 
 #[test]

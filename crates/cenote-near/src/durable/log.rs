@@ -1,0 +1,132 @@
+//! The log: a header of 8 bytes, and records one after another.
+//!
+//! **After a crash** the last record may not be whole: the batch was not acknowledged, and the record is cut off. Records are written one after another, each when the one before it was written, so behind such a
+//! record there is nothing; where there is a whole one, the file was damaged otherwise, and nothing is cut off.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::record::{Changes, HEADER, Record, bytes, read};
+use super::{DurableError, at};
+
+/// What a log begins with; the last byte is the format's version.
+const MAGIC: [u8; 8] = *b"cnearlg\x01";
+
+pub(super) struct Log {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Log {
+    /// Opens a folder's log, and reads the records after a number. What is left of one that is not whole is cut off.
+    pub fn open(folder: &Path, after: u64) -> Result<(Self, Vec<Record>), DurableError> {
+        let path = folder.join("log");
+        if !at(path.try_exists(), "look for", &path)? {
+            return Ok((Self::replace(folder)?, Vec::new()));
+        }
+        let mut file = at(
+            OpenOptions::new().read(true).append(true).open(&path),
+            "open",
+            &path,
+        )?;
+        let mut all = Vec::new();
+        at(file.read_to_end(&mut all), "read", &path)?;
+        if !all.starts_with(&MAGIC) {
+            return Err(DurableError::Damaged {
+                path,
+                at: 0,
+                what: "it does not begin as a log of this version does",
+            });
+        }
+        let (mut end, mut records, mut number) = (MAGIC.len(), Vec::new(), None);
+        while let Some((record, len)) = read(&all[end..]) {
+            let expected = number.map_or(record.number.min(after + 1), |number| number + 1);
+            if record.number != expected {
+                return Err(damaged(&path, end, "a record is missing before this one"));
+            }
+            number = Some(record.number);
+            end += len;
+            if record.number > after {
+                records.push(record);
+            }
+        }
+        // Numbers below the next one are found in a whole record by chance alone, and one in four billion of those has its checksum.
+        let later = |from: usize| {
+            read(&all[from..]).is_some_and(|(record, _)| Some(record.number) > number && record.number > 0)
+        };
+        if let Some(from) = (end + 1..all.len().saturating_sub(HEADER)).find(|from| later(*from)) {
+            return Err(damaged(
+                &path,
+                from,
+                "a whole record follows one that cannot be read",
+            ));
+        }
+        if end < all.len() {
+            at(file.set_len(end as u64), "cut off what is not whole of", &path)?;
+            at(file.sync_all(), "sync", &path)?;
+        }
+        let log = Self {
+            file,
+            path,
+            bytes: end as u64,
+        };
+        Ok((log, records))
+    }
+
+    /// An empty log in place of the one that is there.
+    pub fn replace(folder: &Path) -> Result<Self, DurableError> {
+        let path = folder.join("log");
+        replace(folder, "log", |file| file.write_all(&MAGIC))?;
+        let file = at(OpenOptions::new().append(true).open(&path), "open", &path)?;
+        Ok(Self {
+            file,
+            path,
+            bytes: MAGIC.len() as u64,
+        })
+    }
+
+    /// Appends a record, and has it synced.
+    pub fn append(&mut self, number: u64, changes: &Changes, sync: bool) -> Result<(), DurableError> {
+        let too_long = || std::io::Error::other("a batch changes more than 4 GiB of it; divide the batch");
+        let bytes = at(
+            bytes(number, changes).ok_or_else(too_long),
+            "append to",
+            &self.path,
+        )?;
+        at(self.file.write_all(&bytes), "append to", &self.path)?;
+        if sync {
+            at(self.file.sync_data(), "sync", &self.path)?;
+        }
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn damaged(path: &Path, from: usize, what: &'static str) -> DurableError {
+    DurableError::Damaged {
+        path: path.to_owned(),
+        at: from as u64,
+        what,
+    }
+}
+
+/// Replaces a file as a whole: written beside it, synced, renamed over it, and the folder synced.
+pub(super) fn replace(
+    folder: &Path,
+    name: &str,
+    write: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<(), DurableError> {
+    let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
+    let mut file = at(File::create(&new), "make", &new)?;
+    at(write(&mut file), "write", &new)?;
+    at(file.sync_all(), "sync", &new)?;
+    at(std::fs::rename(&new, &path), "rename to", &path)?;
+    let folder_file = at(File::open(folder), "open", folder)?;
+    at(folder_file.sync_all(), "sync", folder)
+}
