@@ -18,7 +18,7 @@ use crate::session::{Batches, Joined, Port, join};
 use crate::together::{TOGETHER, together};
 
 /// After so many changes a client frees what it has retired.
-const CHANGES_PER_UPKEEP: u32 = 256;
+const CHANGES_PER_UPKEEP: u32 = 64;
 /// So many bytes of a value count as a change.
 const BYTES_PER_CHANGE: usize = 1 << 18;
 /// For how much longer than the lease of a client that stands still another one waits for the end of what that may still read, before memory counts as full: to give it up takes a closing, and the eras some heartbeats.
@@ -133,7 +133,7 @@ impl Map {
             .changes
             .saturating_add(u32::try_from(weight).unwrap_or(u32::MAX));
         if self.changes >= CHANGES_PER_UPKEEP {
-            self.upkeep()?;
+            self.keep_up()?;
         }
         let mut outcome = self.run(&operation);
         let begun = Instant::now();
@@ -154,6 +154,14 @@ impl Map {
         outcome
     }
 
+    /// Upkeep of a client that goes on.
+    fn keep_up(&mut self) -> Result<(), Error> {
+        self.changes = 0;
+        self.run(async |client| client.upkeep_in_part().await)?;
+        Ok(())
+    }
+
+    /// Upkeep of a client that needs memory.
     fn upkeep(&mut self) -> Result<(), Error> {
         self.changes = 0;
         self.run(async |client| client.upkeep().await)?;
@@ -223,7 +231,7 @@ impl Map {
             rest = later;
             self.changes += len as u32;
             if self.changes >= CHANGES_PER_UPKEEP {
-                self.upkeep()?;
+                self.keep_up()?;
             }
             let outcomes = self.run(async |client| {
                 let each = some.iter().map(|(key, value)| client.put(key, value));

@@ -14,8 +14,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use cenote::memory::ThreadKey;
 use cenote::pod::Worker;
 use cenote::{Acquired, Coherent, Error};
 
@@ -110,13 +111,14 @@ pub fn forget() {
         current.thread.set(null_mut());
         current.within.set(false);
     });
-    if let Some(&key) = KEY.get() {
-        // SAFETY: the key was made by `begin`, and is never deleted.
+    if let Some(key) = KEY.known() {
+        // SAFETY: the key is never deleted.
         unsafe { libc::pthread_setspecific(key, null_mut()) };
     }
 }
 
-static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+/// Its function ends a thread's value. If pthread has no key left, what threads have is kept until the process ends.
+static KEY: ThreadKey = ThreadKey::new(end);
 
 /// How often the end of a thread's value is put off, so that other destructors of the thread, which may use locks, come first. POSIX runs
 /// destructors four times at least.
@@ -127,10 +129,10 @@ extern "C" fn end(thread: *mut c_void) {
     // SAFETY: `begin` made it, and this thread is in no other call.
     let put_off = unsafe { &mut (*thread).put_off };
     *put_off += 1;
-    if let Some(&key) = KEY.get()
+    if let Some(key) = KEY.known()
         && *put_off <= PUT_OFF
     {
-        // SAFETY: the key was made by `begin`, and is never deleted.
+        // SAFETY: the key is never deleted.
         unsafe { libc::pthread_setspecific(key, thread.cast()) };
         return;
     }
@@ -142,18 +144,11 @@ extern "C" fn end(thread: *mut c_void) {
 
 #[cold]
 fn begin(current: &Current) -> *mut Thread {
-    let key = *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: writes a variable of ours; the destructor is a plain function.
-        match unsafe { libc::pthread_key_create(&mut key, Some(end)) } {
-            0 => key,
-            // No key is left: what threads have is kept until the process ends.
-            _ => libc::pthread_key_t::MAX,
-        }
-    });
     let thread = Box::into_raw(Box::<Thread>::default());
-    // SAFETY: a key that is none is refused, and nothing else is done.
-    unsafe { libc::pthread_setspecific(key, thread.cast()) };
+    if let Ok(key) = KEY.get() {
+        // SAFETY: the key is never deleted.
+        unsafe { libc::pthread_setspecific(key, thread.cast()) };
+    }
     current.thread.set(thread);
     thread
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use cenote::{Backend, Coherent, Noncoherent, Options, Pool, RegionsLock};
+use cenote::{Backend, Coherent, Delegated, Noncoherent, Options, Pool, RegionsLock};
 use cenote_locked::tpcc::{Input, Kind, Layout, Output, Repairs, Scale, Store, Terminals, execute};
 use cenote_locked::words::{self, Load, WordsMut};
 use cenote_locked::{Error, Result};
@@ -139,6 +139,7 @@ fn killed_anywhere<M: Backend>() {
 fn workers_that_are_killed_anywhere_lose_nothing_and_leave_nothing_half_done() {
     killed_anywhere::<Coherent>();
     killed_anywhere::<Noncoherent>();
+    killed_anywhere::<Delegated>();
 }
 
 fn killed_at_stores<M: Backend>() {
@@ -164,6 +165,7 @@ fn killed_at_stores<M: Backend>() {
 fn who_follows_a_worker_killed_in_a_transaction_is_told_and_rolls_it_back() {
     killed_at_stores::<Coherent>();
     killed_at_stores::<Noncoherent>();
+    killed_at_stores::<Delegated>();
 }
 
 /// Words whose owner kills itself before it has made one store more.
@@ -204,6 +206,7 @@ fn role() {
     };
     match std::env::var("CENOTE_LOCKED_KIND").as_deref() {
         Ok("noncoherent") => work::<Noncoherent>(Path::new(&path)),
+        Ok("delegated") => work::<Delegated>(Path::new(&path)),
         _ => work::<Coherent>(Path::new(&path)),
     }
 }

@@ -3,13 +3,13 @@
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cenote::Acquired;
+use cenote::{Acquired, Error};
 use cenote_holds::{Access, Deadline, Refusal, Thread, Wait, uncancelled, with};
 use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
 use crate::mark::{self, Mark, Whose};
 use crate::settings::{OwnerDead, settings};
-use crate::state::{State, with_state};
+use crate::state::{State, known, with_state};
 use crate::{log, next, numbers};
 
 /// Runs a call of the program's: no panic crosses to it, and what it could not know is written down.
@@ -224,8 +224,13 @@ pub unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c
         Whose::Libcs => return unsafe { next::unlock(lock) },
     };
     run(|| {
+        // Who has not opened the pool has no lock of it.
+        let state = known().ok_or(Refusal::NotHeld)?;
+        check(mark, state)?;
         let number = mark.number();
-        with(|thread| thread.release(number))?;
-        Ok(0)
+        match with(|thread| thread.release(number)) {
+            Err(Refusal::Pool(Error::Forked)) => Err(Refusal::NotHeld),
+            released => released.map(|()| 0),
+        }
     })
 }

@@ -45,9 +45,14 @@ pub fn take(thread: &mut Thread, state: &State, is_private: bool) -> Result<u32,
             if !numbers.insert(&key(number), &user.to_le_bytes())? {
                 continue;
             }
-            if is_free(thread, state, number)? {
-                return Ok(number);
-            }
+            match is_free(thread, state, number) {
+                Ok(true) => return Ok(number),
+                // Someone has it who took it when it was destroyed already: it is free for others later.
+                kept => {
+                    numbers.remove(&key(number))?;
+                    kept?;
+                }
+            };
         }
         if round == 0 && !sweep(&numbers, state)? {
             break;

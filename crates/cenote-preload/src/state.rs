@@ -2,11 +2,12 @@
 //!
 //! **A fork.** The child opens the pool itself, with the first lock that it uses; what it has copied of its parent's is never touched again. A lock that
 //! the parent had is the parent's: the child does not have it. A child that was made past the handlers of `fork` finds out by its first call that is refused.
+//! A thread of the parent that was about to open the pool is not there in the child: who opens it leaves its process's id, and that of another process counts for nothing.
 #![allow(clippy::disallowed_types)] // words of the process, not of a pool
 
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 use cenote::locks::{LockArray, ReadWriteLock};
@@ -30,24 +31,33 @@ pub struct State {
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
-/// Whether a thread opens it. No mutex, as one that a thread has when another one forks is never unlocked in the child.
-static OPENING: AtomicBool = AtomicBool::new(false);
+/// The process of the thread that opens it, or 0. No mutex, as one that a thread has when another one forks is never unlocked in the child.
+static OPENING: AtomicU32 = AtomicU32::new(0);
 
 /// The thread that opens it.
 struct Opening;
 
 impl Opening {
     fn begin() -> Self {
-        while OPENING.swap(true, Ordering::AcqRel) {
+        let this = std::process::id();
+        loop {
+            let found = OPENING.load(Ordering::Relaxed);
+            // A parent's thread is not in this process.
+            if found != this
+                && OPENING
+                    .compare_exchange(found, this, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return Self;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Self
     }
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        OPENING.store(false, Ordering::Release);
+        OPENING.store(0, Ordering::Release);
     }
 }
 
@@ -69,8 +79,9 @@ fn state() -> Result<&'static State, Refusal> {
     }
 }
 
+/// The pool of this process, if it has opened it. A child that was made past the handlers of `fork` finds its parent's.
 #[inline]
-fn known() -> Option<&'static State> {
+pub fn known() -> Option<&'static State> {
     // SAFETY: it was leaked by `open`, or is null.
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
 }
@@ -132,7 +143,6 @@ fn open() -> Result<&'static State, Refusal> {
 
 extern "C" fn in_child() {
     STATE.store(null_mut(), Ordering::Release);
-    OPENING.store(false, Ordering::Release);
     forget();
 }
 

@@ -169,6 +169,22 @@ fn careless_programs_are_refused_and_go_on() {
     assert!(err.contains("the lock was destroyed"), "{err}");
 }
 
+#[test]
+fn children_that_are_made_while_the_pool_is_opened_open_it() {
+    for _ in 0..3 {
+        let scene = scene_of("hostile.c");
+        let (out, err) = texts(&scene.run("forks", &[]));
+        assert_eq!(out, "all is well\n", "{err}");
+    }
+}
+
+#[test]
+fn numbers_of_locks_that_are_taken_too_late_come_back() {
+    let scene = scene_of("hostile.c");
+    let (out, err) = texts(&scene.run("strays", &[("CENOTE_LOCKS", "4")]));
+    assert_eq!(out, "all is well\n", "{err}");
+}
+
 /// `CENOTE_SEED` repeats a run, `CENOTE_SECONDS` says how long it lasts.
 #[test]
 fn processes_are_killed_at_any_moment() {

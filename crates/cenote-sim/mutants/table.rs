@@ -24,10 +24,13 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         | Mutant::LengthUnjudged
         | Mutant::LinkFollowed
         | Mutant::OwnerBelieved => Some("crates/cenote/tests/unjudged.rs"),
-        Mutant::DirectoryAskedNotMarked | Mutant::DirectoryLoneDeathIgnored => {
-            Some("crates/cenote/tests/directory_locks.rs")
-        }
+        Mutant::DirectoryAskedNotMarked
+        | Mutant::DirectoryAskedUnseen
+        | Mutant::DirectoryLoneDeathIgnored => Some("crates/cenote/tests/directory_locks.rs"),
         Mutant::DirectoryPassesUnbounded => Some("crates/cenote/src/sync/directory/cohort_tests.rs"),
+        Mutant::DescriptorBelieved | Mutant::LivenessByDescriptor => {
+            Some("crates/cenote/src/memory/liveness.rs")
+        }
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
     }
@@ -155,10 +158,13 @@ pub fn trial(mutant: Mutant) -> Trial {
         | FramesBelieved
         | LengthUnjudged
         | LinkFollowed
+        | DescriptorBelieved
         | DirectoryAskedNotMarked
+        | DirectoryAskedUnseen
         | DirectoryLoneDeathIgnored
         | DirectoryPassesUnbounded
         | OwnerBelieved
+        | LivenessByDescriptor
         | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
@@ -242,6 +248,11 @@ pub fn trial(mutant: Mutant) -> Trial {
         | RemoteNoteOutOfOrder
         | RemoteLeaverCountsAsDead => quick(coherent(LockService, 4, 2, 12, 2, Random)),
 
+        DirectoryDriverHeldUp => quick(Plan {
+            policy: Pct(3),
+            steps_max: 250_000,
+            ..delegated(DirectoryLocks, 3, 2, 10, 2)
+        }),
         DirectoryOpenWhileClosing => quick(noncoherent(DirectoryLocks, 2, 3, 2, 0, Random)),
         DirectoryEntryNotReread => slow(noncoherent(DirectoryLocks, 4, 1, 20, 0, Random)),
 

@@ -48,8 +48,24 @@ fn a_mailbox_goes_on_with_an_empty_store_buffer() {
     check(Subject::Removal, 20, 1, 405, LimitsKind::Small);
 }
 
+/// A thread that waited for a directory lock did not let its process's driver run, which had changed the entry and waited for the server.
+#[test]
+fn who_waits_for_a_directory_lock_lets_the_driver_run() {
+    for seed in [900_003, 900_004, 900_016] {
+        let plan = Plan {
+            policy: PolicyKind::Pct(3),
+            ..plan(Subject::DirectoryLocks, 10, 2, LimitsKind::Drawn)
+        };
+        run(&plan, seed);
+    }
+}
+
 fn check(subject: Subject, operations: u32, crashes: u32, seed: u64, limits: LimitsKind) {
-    let plan = Plan {
+    run(&plan(subject, operations, crashes, limits), seed);
+}
+
+fn plan(subject: Subject, operations: u32, crashes: u32, limits: LimitsKind) -> Plan {
+    Plan {
         subject,
         coherent: false,
         delegated: true,
@@ -66,7 +82,10 @@ fn check(subject: Subject, operations: u32, crashes: u32, seed: u64, limits: Lim
         profile: None,
         // A thread that waits for a server takes steps.
         steps_max: 60_000_000,
-    };
+    }
+}
+
+fn run(plan: &Plan, seed: u64) {
     let run = plan.run(seed);
     let repeat = format!("repeat it with: cenote sim {}", plan.arguments(seed));
     assert_eq!(run.result, Ended::Passed, "{repeat}");

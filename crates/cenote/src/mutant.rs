@@ -239,6 +239,8 @@ mutants! {
     DirectoryOpenWhileClosing = "directory-open-while-closing", "a thread gets a directory lock from its node while the node closes it";
     DirectoryEnteredYielding = "directory-entered-yielding", "a thread gets a directory lock from its node while the node hands it over";
     DirectoryAskedNotMarked = "directory-asked-not-marked", "the agent of a process is not told which directory lock another process asks for";
+    DirectoryAskedUnseen = "directory-asked-unseen", "a thread that unlocks a directory lock never looks whether another process asks for it";
+    DirectoryDriverHeldUp = "directory-driver-held-up", "a thread that waits for a directory lock does not let the one run that acts for their process";
     DirectoryLoneDeathIgnored = "directory-lone-death-ignored", "the threads of a process wait for one of them that has died alone";
     DirectoryEntryNotReread = "directory-entry-not-reread", "a thread that reads a directory lock's entry without its lock does not check that it is still valid";
     DirectoryEntryInPlace = "directory-entry-in-place", "a change of a directory lock's entry overwrites the copy that is valid";
@@ -294,6 +296,8 @@ mutants! {
     RemoteCommitEarly = "remote-commit-early", "a commit does not wait until the lock service has the data";
     RemoteNoteOutOfOrder = "remote-note-out-of-order", "a lock service takes a writer's notes in the order in which they arrive";
     RemoteLeaverCountsAsDead = "remote-leaver-counts-as-dead", "a node that leaves a lock service in order counts as one that died writing";
+    LivenessByDescriptor = "liveness-by-descriptor", "a process keeps its liveness lock by a descriptor alone, which other code of the process may close";
+    DescriptorBelieved = "descriptor-believed", "the number of a descriptor is used for the pool's file, although other code has given it to another file";
     HolderUnmapped = "holder-unmapped", "a fence kills a process that holds the lock of a place, although it has not mapped the pool";
     SnapshotNotValidated = "snapshot-not-validated", "a reader without a place believes what it read although the epoch has moved on meanwhile";
 }

@@ -6,3 +6,4 @@ extern crate cenote_damage as _;
 mod damage;
 mod damage_live;
 mod damage_ordered;
+mod directory_regions;

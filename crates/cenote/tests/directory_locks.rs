@@ -110,6 +110,9 @@ fn dies_writing<M: Backend>() {
         assert!(told(lock.read_for(LONG).unwrap().unwrap().acquired()));
         let mut value = lock.write_for(LONG).unwrap().unwrap();
         assert!(told(value.acquired()));
+        // What it was told stays, although it says by now what it is doing itself.
+        value.set_note(18);
+        assert!(told(value.acquired()));
         value.fill(3);
         drop(value);
         assert_eq!(lock.write().unwrap().acquired(), Acquired::Clean);
@@ -484,6 +487,42 @@ fn an_agent_is_told_which_lock_is_asked_for() {
     }
 }
 
+/// However many threads of a process take turns, none of them waiting, one of the next 64 unlocks sees that another process asks. Without the agent.
+#[test]
+fn threads_that_never_wait_see_that_another_process_asks() {
+    use cenote::sync::Timeout;
+    use cenote::sync::directory::DirectoryLock;
+
+    /// Whether the lock is the other process's after 64 holds at most.
+    fn is_given_up() -> bool {
+        let mut got = false;
+        scene::<Noncoherent>(|path, pool| {
+            let open = |pool: &Pool<Noncoherent>| {
+                DirectoryLock::open_or_create(pool.worker().unwrap(), "value", 2, &[8]).unwrap()
+            };
+            let mine: Vec<_> = (0..8).map(|_| open(pool)).collect();
+            let other = Pool::<Noncoherent>::open(path, &options()).unwrap();
+            let theirs = open(&other);
+            drop(mine[0].write().unwrap());
+            assert!(theirs.write_with(Timeout::None).unwrap().is_none());
+            let is_mine = |n: &usize| mine[n % mine.len()].write_with(Timeout::None).unwrap().is_some();
+            let holds = (0..1000).take_while(is_mine).count();
+            got = holds <= 64 && theirs.write_with(Timeout::None).unwrap().is_some();
+        });
+        got
+    }
+
+    assert!(is_given_up());
+    #[cfg(feature = "mutants")]
+    {
+        use cenote::mutant::{Mutant, choose};
+        choose(Some(Mutant::DirectoryAskedUnseen));
+        let got = is_given_up();
+        choose(None);
+        assert!(!got);
+    }
+}
+
 #[test]
 fn misuse_is_an_error() {
     fn check<M: Backend>() {
@@ -502,10 +541,12 @@ fn misuse_is_an_error() {
                 pool.existing_rwlock::<u64>("other").map(drop),
                 Err(Error::NoSuch { .. })
             ));
-            assert!(matches!(
-                pool.raw_rwlock("value").map(drop),
-                Err(Error::OtherKind { .. })
-            ));
+            // The message says what it is.
+            let refused = pool.raw_rwlock("value").map(drop).unwrap_err().to_string();
+            assert!(refused.contains("is a directory lock"), "{refused}");
+            drop(pool.mutex("mutex").unwrap());
+            let refused = pool.rwlock::<u64>("mutex").map(drop).unwrap_err().to_string();
+            assert!(refused.contains("is a mutex"), "{refused}");
             assert!(matches!(
                 pool.map("value").map(drop),
                 Err(Error::OtherKind { .. })

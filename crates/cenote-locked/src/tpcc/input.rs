@@ -58,7 +58,7 @@ pub enum Input {
     Delivery {
         /// Where.
         warehouse: u32,
-        /// By whom.
+        /// By whom: 1 to 10. There is no carrier 0.
         carrier: u64,
     },
     /// How many items that were ordered lately are short.

@@ -28,12 +28,16 @@ impl<W: Store> Row<'_, W> {
     }
 }
 
-/// Loads a store. The first word says while it goes on that it does, so that a store whose loader died is not taken for one.
+/// Loads a store. The first word says while it goes on that it does, so that a store whose loader died is not taken for one. What else was there is cleared by each loader, whatever the
+/// first word says: one that died may have cleared a beginning of it.
 pub(super) fn load(layout: &Layout, words: &mut impl Store, seed: u64, date: u64) -> Result<()> {
-    if words.load(0)? != 0 {
-        (0..layout.bytes() / 8).try_for_each(|at| words.store(at, 0))?;
-    }
     words.store(0, LOADING)?;
+    for at in 1..layout.bytes() / 8 {
+        // What is zero is left alone: of a new lock that is all of it.
+        if words.load(at)? != 0 {
+            words.store(at, 0)?;
+        }
+    }
     for (n, (_, size)) in (0..).zip(layout.scale().words()) {
         words.store(Layout::size_at(n), size)?;
     }

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::tpcc::input::{Kind, Terminals};
 use crate::tpcc::testing::{Alone, Memory};
 use crate::words::Store as _;
+use crate::words::mortal::Mortal;
 
 const SCALE: Scale = Scale::small(1);
 
@@ -119,4 +120,59 @@ fn a_store_is_loaded_over_what_was_there() {
     assert_eq!(store.check().unwrap(), []);
     assert!(lock.memory.borrow().rows() == Memory::loaded(SCALE, 2).rows());
     assert_eq!(store.orders_entered().unwrap(), 0);
+}
+
+/// A loader that dies after any store leaves what is no store, and the next one loads it as if nothing had been there.
+#[test]
+fn a_loader_that_dies_leaves_nothing_to_the_next_one() {
+    let worn = {
+        let mut memory = Memory::loaded(SCALE, 1);
+        memory.run_mix(&mut Terminals::new(SCALE, 1, 0), 500);
+        // Its last owner has died in a transaction.
+        let at = memory.layout.warehouse(1).unwrap();
+        let mut words = memory.words();
+        let mut transaction = crate::words::Transaction::begin(&mut words, UNDO).unwrap();
+        transaction.store(at, 12_345).unwrap();
+        memory
+    };
+    let wanted = Memory::loaded(SCALE, 2);
+    // Before it clears anything, within the undo record, in the rows, and while it fills them.
+    let all = wanted.all.len() as u64;
+    let lives = [
+        0,
+        1,
+        2,
+        5,
+        8,
+        9,
+        12,
+        1000,
+        5000,
+        all / 4,
+        all / 2,
+        all - 1,
+        all + 10,
+    ];
+    for left in lives {
+        let mut memory = worn.clone();
+        let layout = memory.layout;
+        let died = load::load(
+            &layout,
+            &mut Mortal {
+                words: &mut memory.words(),
+                left,
+            },
+            3,
+            1,
+        );
+        assert!(died.is_err(), "it has come to an end after {left} stores");
+        if left > 0 {
+            let found = layout.check_header(&memory.words());
+            assert!(matches!(found, Err(Error::NotLoaded)), "after {left} stores");
+        }
+        let lock = Alone::over(memory);
+        let store = Store::load(&lock, SCALE, 2, 1).unwrap();
+        assert_eq!(store.check().unwrap(), [], "after {left} stores");
+        assert!(lock.memory.borrow().all == wanted.all, "after {left} stores");
+    }
 }

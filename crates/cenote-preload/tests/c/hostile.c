@@ -1,7 +1,8 @@
 // What careless programs do with POSIX's reader-writer locks, beside `shared`: locks that were destroyed or never made, odd addresses, memory that moves, children made past the
-// handlers of fork, exec with a lock, cancellation, folders that are left, locks by the thousand.
+// handlers of fork, exec with a lock, descriptors that are closed, cancellation, folders that are left, locks by the thousand.
 //
-// `hostile FOLDER`; it calls itself with a second argument. `hostile kills SECONDS SEED`: processes are killed at any moment. Prints "all is well", or which line failed.
+// `hostile forks`: children that are made while the pool is opened. `hostile strays`: locks that
+// are taken when they were destroyed already. `hostile leaves`: a folder that is left. `hostile SECONDS SEED`: processes are killed at any moment. Prints "all is well", or which line failed.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -135,6 +136,20 @@ static void damaged_bytes(void) {
     IS(0, pthread_rwlock_destroy(lock));
 }
 
+// A lock of another pool, which may have the number of one that this thread has: a file that was there before the pool was made anew.
+static void other_pool(void) {
+    pthread_rwlock_t *lock = map(4096), *other = lock + 1;
+    IS(0, make(lock));
+    memcpy(other, lock, sizeof *other);
+    ((uint64_t *)other)[1] ^= 1;
+    IS(0, pthread_rwlock_wrlock(lock));
+    IS(EINVAL, pthread_rwlock_wrlock(other));
+    IS(EINVAL, pthread_rwlock_unlock(other));
+    IS(EINVAL, pthread_rwlock_destroy(other));
+    IS(0, pthread_rwlock_unlock(lock));
+    IS(0, pthread_rwlock_destroy(lock));
+}
+
 static void moved(void) {
     int file = memfd_create("lock", 0);
     IS(0, ftruncate(file, 8192));
@@ -175,6 +190,15 @@ static void children(void) {
         _exit(0);
     }
     ends_well(child);
+    // What such a child has not, either.
+    IS(0, pthread_rwlock_wrlock(lock));
+    child = syscall(SYS_fork);
+    if (child == 0) {
+        IS(EPERM, pthread_rwlock_unlock(lock));
+        _exit(0);
+    }
+    ends_well(child);
+    IS(0, pthread_rwlock_unlock(lock));
     IS(0, pthread_rwlock_wrlock(lock));
     IS(0, pthread_rwlock_unlock(lock));
     // A program that execs has left its locks.
@@ -191,6 +215,92 @@ static void children(void) {
     IS(0, pthread_rwlock_clockwrlock(lock, CLOCK_MONOTONIC, &at));
     IS(0, pthread_rwlock_unlock(lock));
     IS(0, pthread_rwlock_destroy(lock));
+}
+
+// Closes all descriptors that this function does not know, and has others in their places.
+static void close_all_but(int kept, const char *path) {
+    for (int n = 3; n < 256; n++) {
+        if (n != kept) {
+            close(n);
+        }
+    }
+    for (int n = 0; n < 20; n++) {
+        IS(1, open(path, O_RDWR) >= 0);
+    }
+}
+
+static void *begins(void *lock) {
+    pthread_rwlock_t *other = map(4096);
+    IS(0, pthread_rwlock_wrlock(lock));
+    IS(0, make(other));
+    IS(0, pthread_rwlock_destroy(other));
+    IS(0, pthread_rwlock_unlock(lock));
+    return NULL;
+}
+
+// A program that closes what it has not opened, as daemons do: it keeps its locks, sees that others keep theirs, and its own files are left alone.
+static void closes_descriptors(void) {
+    pthread_rwlock_t *first = map(4096), *second = first + 1;
+    int ready[2];
+    char byte, path[] = "/dev/shm/cenote-hostile-XXXXXX";
+    int file = mkstemp(path);
+    IS(1, file >= 0);
+    IS(0, make(first));
+    IS(0, make(second));
+    IS(0, pipe(ready));
+    pid_t child = start();
+    if (child == 0) {
+        IS(0, pthread_rwlock_wrlock(first));
+        close_all_but(ready[1], path);
+        IS(1, write(ready[1], "r", 1));
+        // The parent has it, and lives.
+        IS(EBUSY, pthread_rwlock_trywrlock(second));
+        IS(0, pthread_rwlock_wrlock(second));
+        IS(0, pthread_rwlock_unlock(second));
+        IS(1, write(ready[1], "r", 1));
+        pause();
+    }
+    IS(0, pthread_rwlock_wrlock(second));
+    IS(1, read(ready[0], &byte, 1));
+    for (int n = 0; n < 20; n++) {
+        IS(EBUSY, pthread_rwlock_trywrlock(first));
+        usleep(5000);
+    }
+    IS(0, pthread_rwlock_unlock(second));
+    IS(1, read(ready[0], &byte, 1));
+    IS(EBUSY, pthread_rwlock_tryrdlock(first));
+    // A child of such a process has its files.
+    IS(0, kill(child, SIGKILL));
+    IS(child, waitpid(child, NULL, 0));
+    IS(0, pthread_rwlock_wrlock(first));
+    IS(0, pthread_rwlock_unlock(first));
+    IS(0, lseek(file, 0, SEEK_END));
+    child = start();
+    if (child == 0) {
+        IS(0, pthread_rwlock_wrlock(first));
+        close_all_but(-1, path);
+        pid_t grandchild = start();
+        if (grandchild == 0) {
+            for (int n = 3; n < 23; n++) {
+                IS(0, fcntl(n, F_GETFD));
+            }
+            _exit(0);
+        }
+        ends_well(grandchild);
+        IS(0, pthread_rwlock_unlock(first));
+        // A thread that begins now.
+        pthread_t thread;
+        IS(0, pthread_create(&thread, NULL, begins, first));
+        IS(0, pthread_join(thread, NULL));
+        _exit(0);
+    }
+    ends_well(child);
+    close(ready[0]);
+    close(ready[1]);
+    close(file);
+    IS(0, unlink(path));
+    IS(0, pthread_rwlock_destroy(first));
+    IS(0, pthread_rwlock_destroy(second));
 }
 
 static pthread_barrier_t is_cancelled;
@@ -247,6 +357,59 @@ static void cancelled(void) {
     }
     ends_well(child);
     IS(0, pthread_rwlock_destroy(lock));
+}
+
+static void *opens(void *lock) {
+    pthread_barrier_wait(&is_cancelled);
+    IS(0, make(lock));
+    return NULL;
+}
+
+// Children that are made while another thread opens the pool, which is the process's first call.
+static void forks_while_it_opens(void) {
+    pthread_t opener;
+    pthread_rwlock_t *lock = map(4096);
+    enum { CHILDREN = 40 };
+    pid_t children[CHILDREN];
+    IS(0, pthread_barrier_init(&is_cancelled, NULL, 2));
+    IS(0, pthread_create(&opener, NULL, opens, lock));
+    pthread_barrier_wait(&is_cancelled);
+    for (int n = 0; n < CHILDREN; n++) {
+        children[n] = fork();
+        if (children[n] == 0) {
+            alarm(20);
+            pthread_rwlock_t *own = map(4096);
+            IS(0, make(own));
+            IS(0, pthread_rwlock_wrlock(own));
+            IS(0, pthread_rwlock_unlock(own));
+            IS(0, pthread_rwlock_destroy(own));
+            _exit(0);
+        }
+        usleep(100);
+    }
+    for (int n = 0; n < CHILDREN; n++) {
+        ends_well(children[n]);
+    }
+    IS(0, pthread_join(opener, NULL));
+    IS(0, pthread_rwlock_destroy(lock));
+    puts("all is well");
+}
+
+// Locks that are taken after they were destroyed, by bytes that were copied before: their numbers are in use for that long, and no longer.
+static void strays(void) {
+    pthread_rwlock_t *lock = map(4096), *copy = lock + 1, *other = lock + 2;
+    for (int round = 0; round < 20; round++) {
+        IS(0, make(lock));
+        memcpy(copy, lock, sizeof *copy);
+        IS(0, pthread_rwlock_destroy(lock));
+        IS(0, pthread_rwlock_wrlock(copy));
+        IS(0, make(other));
+        IS(0, pthread_rwlock_trywrlock(other));
+        IS(0, pthread_rwlock_unlock(other));
+        IS(0, pthread_rwlock_unlock(copy));
+        IS(0, pthread_rwlock_destroy(other));
+    }
+    puts("all is well");
 }
 
 // A relative path is that of where the program began, also for a child that has gone elsewhere.
@@ -382,6 +545,14 @@ int main(int number, char **arguments) {
         kills(atoi(arguments[1]), atoi(arguments[2]));
         return 0;
     }
+    if (number == 2 && strcmp(arguments[1], "forks") == 0) {
+        forks_while_it_opens();
+        return 0;
+    }
+    if (number == 2 && strcmp(arguments[1], "strays") == 0) {
+        strays();
+        return 0;
+    }
     if (number == 2) {
         leaves_its_folder();
         return 0;
@@ -389,8 +560,10 @@ int main(int number, char **arguments) {
     destroyed();
     odd_addresses();
     damaged_bytes();
+    other_pool();
     moved();
     children();
+    closes_descriptors();
     cancelled();
     many();
     puts("all is well");

@@ -14,6 +14,9 @@ use crate::view::{Control, View};
 /// Objects that are freed, and blocks whose marks are read, in one round trip.
 const BATCH: usize = 128;
 
+/// Objects that are freed at least by who goes on.
+const LEAST: usize = 32;
+
 /// A block, and which of its objects are marked.
 type Marked = (Cut, Vec<u32>);
 
@@ -25,13 +28,39 @@ impl<N: Verbs + Control> Client<N> {
     /// Cost: one round trip if a key was bound since the last change; one for each split of its own that was interrupted; one for each 128 objects that are freed, two more if some of them are in others' blocks; one for each 128 blocks, two for each block in which others have freed something; after a
     /// session has ended, the transfer of the client's blocks, and a round trip or two for each 64 objects in them.
     pub async fn upkeep(&self) -> Result<usize, Error> {
+        self.keep_up(usize::MAX, true).await
+    }
+
+    /// The same for a client that goes on: of what was retired long enough ago it frees no more than half as many again as were retired since the last upkeep, or 32; and it reads the marks of its blocks only if it ran out of free objects of some size.
+    ///
+    /// What an era has left becomes free at once: if all clients freed it then, memory nodes would do little else for as long as that takes.
+    ///
+    /// Cost: that of [`Client::upkeep`], for fewer objects.
+    pub async fn upkeep_in_part(&self) -> Result<usize, Error> {
+        let (newly, ran_out) = {
+            let mut heap = self.heap.borrow_mut();
+            (heap.newly_retired(), heap.ran_out())
+        };
+        self.keep_up((newly + newly / 2).max(LEAST), ran_out).await
+    }
+
+    async fn keep_up(&self, most: usize, takes_back: bool) -> Result<usize, Error> {
         self.write_late().await?;
         self.end_offers().await?;
-        let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras());
+        let reclaimable = self.heap.borrow_mut().reclaimable(self.net.eras(), most);
         let mut taken = 0;
         for some in reclaimable.chunks(BATCH) {
             taken += self.under_views(async |view| self.free(view, some).await).await?;
         }
+        if takes_back {
+            taken += self.take_back_all().await?;
+        }
+        Ok(taken + self.sweep().await?)
+    }
+
+    /// Takes back what others have freed in this client's blocks.
+    async fn take_back_all(&self) -> Result<usize, Error> {
+        let mut taken = 0;
         let blocks: Vec<Cut> = self.heap.borrow().blocks().collect();
         for some in blocks.chunks(BATCH) {
             let marked = self
@@ -44,7 +73,7 @@ impl<N: Verbs + Control> Client<N> {
                 taken += unless_lost(taken_back)?;
             }
         }
-        Ok(taken + self.sweep().await?)
+        Ok(taken)
     }
 
     /// Frees objects, unless they have been freed, and perhaps used again: first their own words, then the marks in their blocks, by which

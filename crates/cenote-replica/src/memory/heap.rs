@@ -31,6 +31,10 @@ pub struct Heap {
     blocks: BTreeMap<Address, Cut>,
     /// In the order in which they were retired.
     retired: VecDeque<Retired>,
+    /// How many of late.
+    newly_retired: usize,
+    /// Whether there was no free object of a size of late.
+    ran_out: bool,
     /// Objects that were taken, and may not be written yet: what their memory says is of the time before.
     unwritten: BTreeSet<Address>,
     /// Objects that operations have taken which have not ended.
@@ -43,8 +47,11 @@ impl Heap {
     /// A free object of a size; `None` if a block is needed. The last of a small size stays for a removal.
     pub fn take(&mut self, size: u32) -> Option<Address> {
         let kept = usize::from(size <= KEPT_MAX);
-        let free = self.free.get_mut(&size)?;
-        let at = if free.len() > kept { free.pop() } else { None }?;
+        let free = self.free.get_mut(&size).filter(|free| free.len() > kept);
+        let Some(at) = free.and_then(Vec::pop) else {
+            self.ran_out = true;
+            return None;
+        };
         self.listed.remove(&at);
         self.unwritten.insert(at);
         self.busy.insert(at);
@@ -124,6 +131,7 @@ impl Heap {
 
     /// Keeps an object that was taken out of the index, until nobody can have its address any more.
     pub fn retire(&mut self, at: Address, identity: Identity, eras: Eras) {
+        self.newly_retired += 1;
         self.retired.push_back(Retired {
             at,
             identity,
@@ -131,11 +139,22 @@ impl Heap {
         });
     }
 
-    /// Those of the retired that are free by now.
-    pub fn reclaimable(&mut self, eras: Eras) -> Vec<Retired> {
-        let is_free = |retired: &Retired| retired.era + 2 <= eras.least;
-        let count = self.retired.iter().take_while(|retired| is_free(retired)).count();
+    /// Those of the retired that are free by now, so many at most.
+    pub fn reclaimable(&mut self, eras: Eras, most: usize) -> Vec<Retired> {
+        let is_free = |retired: &&Retired| retired.era + 2 <= eras.least;
+        let free = self.retired.iter().take(most).take_while(is_free);
+        let count = free.count();
         self.retired.drain(..count).collect()
+    }
+
+    /// Whether a block was needed since this was asked last.
+    pub fn ran_out(&mut self) -> bool {
+        std::mem::take(&mut self.ran_out)
+    }
+
+    /// How many were retired since this was asked last.
+    pub fn newly_retired(&mut self) -> usize {
+        std::mem::take(&mut self.newly_retired)
     }
 
     /// How many are retired and not yet free.
@@ -192,7 +211,9 @@ mod tests {
         assert!(heap.is_free(taken[3]));
         // Not an object of any block.
         heap.give_back(Address::new(0, 3));
+        assert!(heap.ran_out() && !heap.ran_out());
         assert_eq!((heap.take(128), heap.take_any(128)), (None, Some(taken[3])));
+        assert!(heap.ran_out() && !heap.ran_out());
     }
 
     #[test]
@@ -205,11 +226,15 @@ mod tests {
         heap.retire(Address::new(0, 128), Identity(2), eras(6, 5));
         heap.unpin(old);
         assert_eq!(heap.oldest(eras(7, 6)), 6);
-        assert!(heap.reclaimable(eras(7, 6)).is_empty());
-        assert_eq!(heap.reclaimable(eras(8, 7)).len(), 1);
+        assert!(heap.reclaimable(eras(7, 6), 9).is_empty());
+        assert_eq!(heap.reclaimable(eras(8, 7), 9).len(), 1);
         heap.unpin(new);
         assert_eq!(heap.oldest(eras(8, 7)), 8);
-        assert_eq!(heap.reclaimable(eras(9, 8))[0].identity, Identity(2));
-        assert_eq!(heap.retired(), 0);
+        assert!(heap.reclaimable(eras(9, 8), 0).is_empty());
+        assert_eq!(heap.reclaimable(eras(9, 8), 9)[0].identity, Identity(2));
+        assert_eq!(
+            (heap.retired(), heap.newly_retired(), heap.newly_retired()),
+            (0, 2, 0)
+        );
     }
 }

@@ -17,10 +17,10 @@ use super::shipped::Shipped;
 use super::store::Store;
 use super::tally::{Kind, Outcome};
 use super::{lock_based, metadata_server};
-use crate::rdma::{MILLISECOND, Port, Shared, Tasks, Time, World};
+use crate::rdma::{Port, Shared, Tasks, Time, World};
 
-/// From one look of a client at what it may reclaim to the next.
-const UPKEEP: Time = 2 * MILLISECOND;
+/// Changes of a client from one look at what it may reclaim to the next, as a shipped client has it.
+const CHANGES_PER_UPKEEP: u32 = 64;
 
 /// Why a run has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -257,12 +257,14 @@ impl<'p, S: Store + 'static> Run<'p, S> {
                     end: self.plan.place.records,
                 },
             };
-            let work = work(Rc::clone(store), source, span, self.plan.bytes, Rc::clone(&shown));
+            let work = work(
+                Rc::clone(store),
+                source,
+                span,
+                (self.plan.bytes, self.plan.reclaims),
+                Rc::clone(&shown),
+            );
             tasks.spawn(work);
-            if self.plan.reclaims {
-                let phase = UPKEEP * worker as Time / self.stores.len() as Time;
-                tasks.spawn(keep_up(Rc::clone(store), span, phase, Rc::clone(&shown)));
-            }
         }
         tasks.spawn(beat(
             self.stores.clone(),
@@ -324,9 +326,15 @@ pub(super) fn record(number: u64, version: u64, bytes: u32) -> ([u8; 8], Vec<u8>
     (key, value)
 }
 
-async fn work<S: Store>(store: Rc<S>, mut source: Source, span: Span, bytes: u32, shown: Rc<Shown>) {
+async fn work<S: Store>(
+    store: Rc<S>,
+    mut source: Source,
+    span: Span,
+    (bytes, reclaims): (u32, bool),
+    shown: Rc<Shown>,
+) {
     store.port().sleep_until(span.begin).await;
-    let mut version = 0;
+    let (mut version, mut changes) = (0, 0);
     loop {
         let began = store.port().now();
         if began >= span.end || shown.error.borrow().is_some() {
@@ -337,6 +345,14 @@ async fn work<S: Store>(store: Rc<S>, mut source: Source, span: Span, bytes: u32
         };
         version += 1;
         let (key, value) = record(number, version, bytes);
+        changes += u32::from(kind != Kind::Search && reclaims);
+        if changes >= CHANGES_PER_UPKEEP {
+            changes = 0;
+            if let Err(error) = store.upkeep().await {
+                shown.error.borrow_mut().get_or_insert(error);
+                return;
+            }
+        }
         let done = match kind {
             Kind::Search => store.get(&key).await.map(drop),
             Kind::Update => store.put(&key, &value).await,
@@ -351,18 +367,6 @@ async fn work<S: Store>(store: Rc<S>, mut source: Source, span: Span, bytes: u32
         if let (Some(began), Some(ended)) = (began.checked_sub(span.counts), ended.checked_sub(span.counts)) {
             shown.outcome.borrow_mut().count(kind, began, ended);
         }
-    }
-}
-
-/// Clients begin one after another: all at once, they would keep the cards from everything else each time.
-async fn keep_up<S: Store>(store: Rc<S>, span: Span, phase: Time, shown: Rc<Shown>) {
-    store.port().sleep_until(span.begin + phase).await;
-    while store.port().now() < span.end {
-        if let Err(error) = store.upkeep().await {
-            shown.error.borrow_mut().get_or_insert(error);
-            return;
-        }
-        store.port().sleep_until(store.port().now() + UPKEEP).await;
     }
 }
 

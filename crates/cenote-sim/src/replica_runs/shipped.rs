@@ -43,7 +43,7 @@ impl<N: Verbs + Control> Store for Shipped<N> {
     }
 
     async fn upkeep(&self) -> Result<(), String> {
-        let taken = self.client.upkeep().await;
+        let taken = self.client.upkeep_in_part().await;
         taken.map(drop).map_err(|error| error.to_string())
     }
 

@@ -19,7 +19,7 @@ pub trait Store {
     /// Unbinds a key. Returns whether it was bound.
     fn remove(&self, key: &[u8]) -> impl Future<Output = Result<bool, String>>;
 
-    /// What it does in the background.
+    /// What it does after some changes.
     fn upkeep(&self) -> impl Future<Output = Result<(), String>>;
 
     /// The era of its oldest operation; none if it knows no eras.

@@ -5,8 +5,7 @@
 //! for the compiler, and the reclaimer has the kernel execute one on every core that runs a thread of a registered
 //! process. A process that cannot register announces with a full barrier instead.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 
 const GLOBAL_EXPEDITED: libc::c_long = 2;
 const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 4;
@@ -16,10 +15,27 @@ fn membarrier(command: libc::c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Registers this process, once. Returns whether other processes' barriers reach its threads from now on.
+/// Whether this process is registered: [`UNKNOWN`], [`REFUSED`] or [`REGISTERED`].
+static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const REFUSED: u8 = 1;
+const REGISTERED: u8 = 2;
+
+/// Registers this process. Returns whether other processes' barriers reach its threads from now on.
+///
+/// The first call takes milliseconds if the process has several threads. One that comes meanwhile registers as well, which changes nothing, and does not wait for the first: in
+/// the child of a fork its thread may not be.
 pub fn register_barrier() -> bool {
-    static REGISTERED: OnceLock<bool> = OnceLock::new();
-    *REGISTERED.get_or_init(|| membarrier(REGISTER_GLOBAL_EXPEDITED))
+    let known = STATE.load(Ordering::Acquire);
+    if known != UNKNOWN {
+        return known == REGISTERED;
+    }
+    let is_registered = membarrier(REGISTER_GLOBAL_EXPEDITED);
+    STATE.store(
+        if is_registered { REGISTERED } else { REFUSED },
+        Ordering::Release,
+    );
+    is_registered
 }
 
 /// Executes a full barrier on every core that runs a registered process. Returns whether it did. Costs microseconds.

@@ -9,7 +9,7 @@
 //! closes such a descriptor ([`without_forks`]), as the child would have one that no table names.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::MapError;
@@ -20,10 +20,15 @@ static CANARY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether the fork handlers are installed; children inherit handlers.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// Descriptors that a forked child closes; slots hold -1 when free. Fixed, as a fork handler must not allocate. A pool has up to three: so many
+/// Descriptors that a forked child closes. Fixed, as a fork handler must not allocate. A pool has up to three: so many
 /// pools as can be mapped have room.
 const SLOTS: usize = 4096;
-static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
+static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(FREE) }; SLOTS];
+const FREE: i32 = -1;
+/// A slot of which the file is not known yet.
+const TAKEN: i32 = -2;
+/// The files that they lead to, by device and inode: other code of the process may have closed one, and its number may be another file's.
+static FILES: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 /// No slot from here on was ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -56,14 +61,24 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // Nobody else is here.
     GATE.store(0, Ordering::SeqCst);
-    for slot in &DESCRIPTORS[..USED.load(Ordering::Acquire).min(SLOTS)] {
-        let descriptor = slot.swap(-1, Ordering::AcqRel);
-        if descriptor >= 0 {
+    let used = USED.load(Ordering::Acquire).min(SLOTS);
+    for (slot, file) in DESCRIPTORS[..used].iter().zip(&FILES) {
+        let descriptor = slot.swap(FREE, Ordering::AcqRel);
+        if descriptor >= 0 && file_of(descriptor) == Some(file.load(Ordering::Acquire)) {
             // SAFETY: the descriptor was registered by its owner, which in this child will never use it again:
             // every operation asks `forked` first.
             unsafe { libc::close(descriptor) };
         }
     }
+}
+
+/// The file of a descriptor, in a word. Callable between `fork` and `exec`.
+fn file_of(descriptor: i32) -> Option<u64> {
+    // SAFETY: `stat` is plain data for which all zeroes is a valid value.
+    let mut found: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a plain system call that fills in a structure of ours.
+    let known = unsafe { libc::fstat(descriptor, &mut found) } == 0;
+    known.then(|| found.st_dev.rotate_left(40) ^ found.st_ino)
 }
 
 /// While it lives no other thread forks, by the function of that name. Not to be had twice by a thread at a time: each would wait for a fork that waits for it.
@@ -164,15 +179,18 @@ pub fn forked(watch: ForkWatch) -> bool {
 /// Has a descriptor closed in forked children, until the returned value is dropped. An error if the table is full: a child would keep the
 /// descriptor's locks, and its parent alive in the eyes of others.
 pub fn on_fork_close(descriptor: i32) -> Result<CloseOnFork, MapError> {
-    Ok(CloseOnFork(Some(register(&DESCRIPTORS, &USED, descriptor)?)))
+    let slot = take_slot(&DESCRIPTORS, &USED)?;
+    FILES[slot].store(file_of(descriptor).unwrap_or(0), Ordering::Release);
+    DESCRIPTORS[slot].store(descriptor, Ordering::Release);
+    Ok(CloseOnFork(Some(slot)))
 }
 
-fn register(table: &[AtomicI32], used: &AtomicUsize, descriptor: i32) -> Result<usize, MapError> {
+fn take_slot(table: &[AtomicI32], used: &AtomicUsize) -> Result<usize, MapError> {
     let free = (0..table.len()).find(|&n| {
         // A child looks at a slot before it is used.
         used.fetch_max(n + 1, Ordering::AcqRel);
         table[n]
-            .compare_exchange(-1, descriptor, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     });
     free.ok_or(MapError::TooMany {
@@ -195,7 +213,7 @@ impl CloseOnFork {
 impl Drop for CloseOnFork {
     fn drop(&mut self) {
         if let Some(index) = self.0 {
-            DESCRIPTORS[index].store(-1, Ordering::Release);
+            DESCRIPTORS[index].store(FREE, Ordering::Release);
         }
     }
 }
@@ -225,17 +243,17 @@ mod tests {
 
     #[test]
     fn a_full_table_is_an_error_until_a_descriptor_leaves() {
-        let (table, used) = ([const { AtomicI32::new(-1) }; 2], AtomicUsize::new(0));
-        let register = |descriptor| register(&table, &used, descriptor);
-        assert_eq!([register(7).unwrap(), register(8).unwrap()], [0, 1]);
+        let (table, used) = ([const { AtomicI32::new(FREE) }; 2], AtomicUsize::new(0));
+        let take = || take_slot(&table, &used);
+        assert_eq!([take().unwrap(), take().unwrap()], [0, 1]);
         assert_eq!(used.load(Ordering::Relaxed), 2);
-        let refused = register(9).unwrap_err();
+        let refused = take().unwrap_err();
         assert!(
             matches!(refused, MapError::TooMany { limit: 2, .. })
                 && refused.to_string().contains("close pools"),
             "{refused}"
         );
-        table[1].store(-1, Ordering::Release);
-        assert_eq!(register(9).unwrap(), 1);
+        table[1].store(FREE, Ordering::Release);
+        assert_eq!(take().unwrap(), 1);
     }
 }

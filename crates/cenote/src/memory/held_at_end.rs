@@ -7,7 +7,8 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
-use std::sync::OnceLock;
+
+use super::thread_key::ThreadKey;
 
 /// How many guards a handle has given that were not dropped, for the end of the thread. A handle that is dropped has none: they borrow it.
 #[derive(Debug)]
@@ -52,23 +53,12 @@ impl Drop for Counted<'_> {
 
 type Counts = RefCell<Vec<Rc<Cell<u32>>>>;
 
-/// The key of each thread's counts. Its destructor runs after those of `thread_local!`, which may hold guards.
-fn key() -> io::Result<libc::pthread_key_t> {
-    static KEY: OnceLock<Result<libc::pthread_key_t, i32>> = OnceLock::new();
-    let made = KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: `key` is valid, and `end` frees what is set.
-        match unsafe { libc::pthread_key_create(&mut key, Some(end)) } {
-            0 => Ok(key),
-            code => Err(code),
-        }
-    });
-    made.map_err(io::Error::from_raw_os_error)
-}
+/// The key of each thread's counts. Its function runs after the destructors of `thread_local!`, which may hold guards.
+static KEY: ThreadKey = ThreadKey::new(end);
 
 /// The counts of this thread's handles.
 fn counts<'t>() -> io::Result<&'t Counts> {
-    let key = key()?;
+    let key = KEY.get()?;
     // SAFETY: the key is valid.
     let mut counts = unsafe { libc::pthread_getspecific(key) }.cast::<Counts>();
     if counts.is_null() {

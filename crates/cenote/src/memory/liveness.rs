@@ -3,10 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::fork::{CloseOnFork, WithoutForks, on_fork_close, without_forks};
+use super::kept::{Kept, Pin};
 use super::kill::FileId;
 use super::mapping::{MapError, os};
 use super::nameless::NamelessFile;
@@ -69,6 +69,8 @@ impl Use {
 
 /// An open file description whose byte locks say who is alive. The kernel drops them when the last process that
 /// holds the description has gone, after its last memory access, whatever ended it, in any PID namespace.
+///
+/// Other code of the process may close its descriptor. Then the locks stay, as the process has the description mapped, and others are asked about by the file's name.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     /// Dropped before the descriptor that it would close.
@@ -77,7 +79,11 @@ pub(crate) struct FileLock {
     _process: Option<OwnedFd>,
     /// What states that the locks of this pool are on its own file.
     pool: Option<Box<FileLock>>,
-    file: File,
+    /// Keeps the locks if other code closes the descriptor.
+    _pin: Option<Pin>,
+    file: Kept,
+    /// Its name, whole.
+    path: PathBuf,
     /// Set when it is about to be dropped; the last that goes.
     leaving: Option<WithoutForks>,
 }
@@ -98,11 +104,18 @@ impl FileLock {
             MapError::Os { source, .. } => os("opening the file that holds the liveness locks")(source),
             error => error,
         })?;
+        Self::of(file, path)
+    }
+
+    /// The caller keeps others from forking.
+    fn of(file: File, path: &Path) -> Result<Self, MapError> {
         Ok(Self {
             _close: on_fork_close(file.as_raw_fd())?,
             _process: None,
             pool: None,
-            file,
+            _pin: Pin::of(&file),
+            file: Kept::new(file).map_err(os(LOOKING))?,
+            path: std::path::absolute(path).map_err(os(LOOKING))?,
             leaving: None,
         })
     }
@@ -114,9 +127,8 @@ impl FileLock {
     }
 
     /// The device and the inode that the locks are on.
-    pub(crate) fn place(&self) -> Result<(u64, u64), MapError> {
-        let found = self.file.metadata().map_err(os(LOOKING))?;
-        Ok((found.dev(), found.ino()))
+    pub(crate) fn place(&self) -> (u64, u64) {
+        self.file.place()
     }
 
     /// States what the file is used for, until all handles on this description are closed; `false` if a living process states something else.
@@ -126,14 +138,14 @@ impl FileLock {
         let (base, mine) = of.byte();
         let looking = || os(LOOKING);
         let mut request = Self::bytes(base + mine, 1, libc::F_RDLCK);
-        self.control(libc::F_OFD_SETLK, &mut request).map_err(looking())?;
+        self.set(&mut request).map_err(looking())?;
         for (first, len) in [(base, mine), (base + mine + 1, USES - mine - 1)] {
             // A length of 0 means all that follows.
             if len == 0 {
                 continue;
             }
             let mut request = Self::bytes(first, len, libc::F_WRLCK);
-            self.control(libc::F_OFD_GETLK, &mut request).map_err(looking())?;
+            self.ask(&mut request).map_err(looking())?;
             if request.l_type != libc::F_UNLCK as i16 {
                 return Ok(false);
             }
@@ -146,8 +158,7 @@ impl FileLock {
         // All numbers but the greatest, which belongs to the creator.
         for (first, len) in [(LOCK_BASE, i64::from(u32::MAX)), (USES_BASE, 2 * USES)] {
             let mut request = Self::bytes(first, len, libc::F_WRLCK);
-            self.control(libc::F_OFD_GETLK, &mut request)
-                .map_err(os("asking for a liveness lock"))?;
+            self.ask(&mut request).map_err(os("asking for a liveness lock"))?;
             if request.l_type != libc::F_UNLCK as i16 {
                 return Ok(true);
             }
@@ -158,7 +169,7 @@ impl FileLock {
     /// The description, as a child process inherits it.
     #[cfg(test)]
     pub(super) fn description(&self) -> File {
-        self.file.try_clone().unwrap()
+        self.file.file().unwrap().try_clone().unwrap()
     }
 
     /// Keeps the statement about the pool's own file for as long as this handle lives.
@@ -169,15 +180,9 @@ impl FileLock {
     /// Another handle on the same description: it has the same locks, which last until both are closed.
     pub(crate) fn again(&self) -> Result<Self, MapError> {
         let _gate = without_forks();
-        let file = self.file.try_clone();
+        let file = self.file.file().and_then(File::try_clone);
         let file = file.map_err(os("opening the file that holds the liveness locks"))?;
-        Ok(Self {
-            _close: on_fork_close(file.as_raw_fd())?,
-            _process: None,
-            pool: None,
-            file,
-            leaving: None,
-        })
+        Self::of(file, &self.path)
     }
 
     /// Makes the file that [`FileLock::open_of`] opens, with these permission bits, if there is nothing of that name.
@@ -219,16 +224,36 @@ impl FileLock {
         request
     }
 
-    fn control(&self, command: libc::c_int, request: &mut libc::flock) -> io::Result<()> {
-        loop {
-            // SAFETY: a valid descriptor and a valid request.
-            if unsafe { libc::fcntl(self.file.as_raw_fd(), command, request as *mut libc::flock) } == 0 {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
+    /// Changes locks of this description.
+    fn set(&self, request: &mut libc::flock) -> io::Result<()> {
+        control(self.file.file()?, libc::F_OFD_SETLK, request)
+    }
+
+    /// Asks for locks of other descriptions. If other code has closed the descriptor, a new one asks, and this description counts as another.
+    fn ask(&self, request: &mut libc::flock) -> io::Result<()> {
+        match self.file.file() {
+            Ok(file) => control(file, libc::F_OFD_GETLK, request),
+            Err(closed) => control(&self.anew().ok_or(closed)?, libc::F_OFD_GETLK, request),
+        }
+    }
+
+    /// Opens the file by its name, if it still has that. It is the one that was trusted.
+    fn anew(&self) -> Option<File> {
+        let file = Kept::new(opening::open(&self.path, Trust::All).ok()?).ok()?;
+        let is_same = file.place() == self.place();
+        is_same.then(|| file.file()?.try_clone())?.ok()
+    }
+}
+
+fn control(file: &File, command: libc::c_int, request: &mut libc::flock) -> io::Result<()> {
+    loop {
+        // SAFETY: a valid descriptor and a valid request.
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, request as *mut libc::flock) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
         }
     }
 }
@@ -252,7 +277,7 @@ fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
 
 impl Liveness for FileLock {
     fn try_lock(&self, byte: u32) -> Result<bool, MapError> {
-        match self.control(libc::F_OFD_SETLK, &mut Self::request(byte, libc::F_WRLCK)) {
+        match self.set(&mut Self::request(byte, libc::F_WRLCK)) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
             Err(error) => Err(os("taking a liveness lock")(error)),
@@ -260,25 +285,24 @@ impl Liveness for FileLock {
     }
 
     fn unlock(&self, byte: u32) -> Result<(), MapError> {
-        self.control(libc::F_OFD_SETLK, &mut Self::request(byte, libc::F_UNLCK))
+        self.set(&mut Self::request(byte, libc::F_UNLCK))
             .map_err(os("releasing a liveness lock"))
     }
 
     fn is_locked(&self, byte: u32) -> Result<bool, MapError> {
         let mut request = Self::request(byte, libc::F_WRLCK);
-        self.control(libc::F_OFD_GETLK, &mut request)
-            .map_err(os("asking for a liveness lock"))?;
+        self.ask(&mut request).map_err(os("asking for a liveness lock"))?;
         Ok(request.l_type != libc::F_UNLCK as i16)
     }
 
     fn file(&self) -> Option<FileId> {
-        let (device, inode) = self.place().ok()?;
+        let (device, inode) = self.place();
         Some(FileId { device, inode })
     }
 
     fn of_this_thread(&self) -> Option<Box<dyn Liveness>> {
         // A number in both tables, the process's and the one that this thread gets.
-        let kept = self.file.as_raw_fd();
+        let kept = self.file.file().ok()?.as_raw_fd();
         close_range(kept as u32 + 1, u32::MAX, libc::CLOSE_RANGE_UNSHARE).ok()?;
         if kept > 0 {
             close_range(0, kept as u32 - 1, 0).ok()?;
@@ -293,7 +317,10 @@ impl Liveness for FileLock {
             // SAFETY: the number is this thread's alone in a table of its own; `self`, which has it in the process's, is not closed by this thread.
             _process: Some(unsafe { OwnedFd::from_raw_fd(kept) }),
             pool: None,
-            file,
+            // The thread's locks end with its descriptors.
+            _pin: None,
+            file: Kept::new(file).ok()?,
+            path: self.path.clone(),
             leaving: None,
         }))
     }
@@ -301,6 +328,7 @@ impl Liveness for FileLock {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
     use std::sync::mpsc::channel;
 
     use super::*;
@@ -348,6 +376,48 @@ mod tests {
         unrelated.set_len(1).unwrap();
     }
 
+    /// Whether a process keeps its lock, and sees the others' locks, when its descriptor is closed and its number is another file's, as daemons do it.
+    fn goes_on_without_its_descriptor() -> [bool; 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks");
+        FileLock::make(&path, 0o600).unwrap();
+        let [closed, other] = [(); 2].map(|()| FileLock::open(&path).unwrap());
+        assert!(closed.try_lock(1).unwrap() && other.try_lock(2).unwrap());
+        let number = closed.file.file().unwrap().as_raw_fd();
+        let unrelated = File::create(folder.path().join("file")).unwrap();
+        // SAFETY: the number gets another file, as if it had been closed and opened.
+        assert_eq!(unsafe { libc::dup2(unrelated.as_raw_fd(), number) }, number);
+        let kept = other.is_locked(1).unwrap();
+        let sees =
+            closed.is_locked(2).unwrap() && !closed.is_locked(3).unwrap() && closed.try_lock(3).is_err();
+        assert!(!other.is_locked(3).unwrap());
+        drop(closed);
+        assert!(!other.is_locked(1).unwrap());
+        // Other tests open files meanwhile: it may be theirs by now.
+        let found = std::fs::metadata(format!("/proc/self/fd/{number}")).map(|found| found.ino());
+        let is_left_alone = found.is_ok_and(|inode| inode == unrelated.metadata().unwrap().ino());
+        if is_left_alone {
+            // SAFETY: the number is this test's.
+            unsafe { libc::close(number) };
+        }
+        [kept, sees && is_left_alone]
+    }
+
+    #[test]
+    fn a_lock_stays_although_other_code_closes_its_descriptor() {
+        assert_eq!(goes_on_without_its_descriptor(), [true; 2]);
+        #[cfg(feature = "mutants")]
+        for (mutant, wanted) in [
+            (crate::mutant::Mutant::LivenessByDescriptor, [false, true]),
+            (crate::mutant::Mutant::DescriptorBelieved, [true, false]),
+        ] {
+            crate::mutant::choose(Some(mutant));
+            let found = goes_on_without_its_descriptor();
+            crate::mutant::choose(None);
+            assert_eq!(found, wanted);
+        }
+    }
+
     #[test]
     fn what_is_said_of_a_file_is_not_contradicted_while_who_says_it_lives() {
         let folder = tempfile::tempdir().unwrap();
@@ -363,7 +433,7 @@ mod tests {
             assert!(one.is_any_locked().unwrap());
             for lock in [&one, &two, &three] {
                 let mut all = FileLock::bytes(USES_BASE, 2 * USES, libc::F_UNLCK);
-                lock.control(libc::F_OFD_SETLK, &mut all).unwrap();
+                lock.set(&mut all).unwrap();
             }
             assert!(!one.is_any_locked().unwrap());
         }

@@ -14,6 +14,7 @@ use super::LINE;
 use super::backing::{Backing, Device};
 use super::file_size::{NoSignal, is_beyond_limit};
 use super::flush::Flusher;
+use super::kept::Kept;
 use super::mapped::{self, Entry};
 use super::once::copy_atomically;
 use super::opening::Distrust;
@@ -90,7 +91,7 @@ pub struct Mapping {
     len: u64,
     /// The reserved addresses from `base` on are a power of two: this is that power less 1.
     mask: u64,
-    file: Option<File>,
+    file: Option<Kept>,
     /// The device, if the file is one.
     device: Option<Device>,
     /// The whole reservation, to be given back.
@@ -216,7 +217,9 @@ impl Mapping {
             .as_ref()
             .map(|file| mapped::list(base as usize, mapped as usize, file.as_raw_fd()))
             .transpose();
-        let entry = listed.inspect_err(|_| {
+        let kept = file.map(|file| Kept::new(file).map_err(os("looking at the pool file")));
+        let made = listed.and_then(|entry| Ok((entry, kept.transpose()?)));
+        let (entry, file) = made.inspect_err(|_| {
             // SAFETY: the mapping lies within the reservation, which is ours; nobody has been told of it.
             unsafe { libc::munmap(area, reserve) };
         })?;
@@ -248,8 +251,9 @@ impl Mapping {
             return Ok(device.len);
         }
         match &self.file {
-            Some(file) => Ok(file
-                .metadata()
+            Some(kept) => Ok(kept
+                .file()
+                .and_then(File::metadata)
                 .map_err(os("reading the pool file's length"))?
                 .len()),
             None => Ok(self.len),
@@ -258,7 +262,12 @@ impl Mapping {
 
     /// See [`super::Memory::is_backed`].
     pub(super) fn is_backed(&self, end: u64) -> bool {
-        end <= self.len && self.file_len().is_ok_and(|len| end <= len)
+        end <= self.len
+            && match self.file_len() {
+                Ok(len) => end <= len,
+                // Its descriptor is closed; the memory says it as well.
+                Err(_) => end == 0 || self.is_there((end - 1) & !7),
+            }
     }
 
     /// See [`super::Memory::is_there`]. Makes a system call that reads an argument at the address: the kernel says so if it cannot read it, and else
@@ -278,7 +287,7 @@ impl Mapping {
     /// the range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one the kernel waits for all
     /// processes that map the file, for a tenth of a second while some of them are killed.
     pub fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(kept) = &self.file else { return Ok(()) };
         if let Some(device) = self.device {
             // All of it is there.
             return match at.checked_add(len) {
@@ -286,6 +295,7 @@ impl Mapping {
                 _ => Err(MapError::NoSpace { bytes: len }),
             };
         }
+        let file = kept.file().map_err(os("reserving space for the pool"))?;
         if unshared {
             self.reserve_huge(file, at, len);
         }
@@ -301,9 +311,10 @@ impl Mapping {
                 "giving bytes of a pool back that lies on a device",
             ));
         }
-        let Some(file) = &self.file else {
+        let Some(kept) = &self.file else {
             return Err(UNSUPPORTED);
         };
+        let file = kept.file().map_err(os("giving space of the pool back"))?;
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         loop {
             // SAFETY: a plain system call on a file that we own. What is mapped of the range reads as zeroes afterwards.
@@ -607,6 +618,7 @@ mod tests {
                 // SAFETY: the thread has a table of descriptors of its own from then on, which is empty.
                 unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, libc::CLOSE_RANGE_UNSHARE) };
                 assert!(mapping.is_there(2 * PAGE - 8) && !mapping.is_there(2 * PAGE));
+                assert!(mapping.is_backed(2 * PAGE) && !mapping.is_backed(2 * PAGE + 8));
             });
         });
     }

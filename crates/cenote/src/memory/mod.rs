@@ -42,6 +42,7 @@ mod file_size;
 mod flush;
 mod fork;
 mod held_at_end;
+mod kept;
 mod kernel;
 mod kill;
 mod liveness;
@@ -56,6 +57,7 @@ mod opening;
 mod robust_mutex;
 mod schedule;
 mod snapshot;
+mod thread_key;
 mod turns;
 mod unfit;
 
@@ -91,6 +93,7 @@ pub use opening::Distrust;
 pub(crate) use opening::{Trust, open, open_to_read};
 pub use schedule::{Priority, die_with_parent, lock_code, raise_priority};
 pub use snapshot::{Bounds, Snapshot};
+pub use thread_key::ThreadKey;
 pub use unfit::{Unfit, WrongLockFile};
 
 use crate::mutant::{self, Mutant};

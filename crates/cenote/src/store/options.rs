@@ -127,7 +127,7 @@ pub(super) fn open_locks(
     if host != ALONE {
         return Ok(lock);
     }
-    let (device, inode) = lock.place().map_err(&wrong)?;
+    let (device, inode) = lock.place();
     let locked_by = Use::LockedBy(device, inode);
     let is_agreed = if lock_file == pool {
         lock.says(locked_by).map_err(&wrong)?

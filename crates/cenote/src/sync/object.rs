@@ -21,7 +21,7 @@ use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 pub use crate::pod::format::form::Form;
-use crate::pod::names::directory::{self, KIND_LOCK, KIND_LOCKS, Named};
+use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, KIND_LOCK, KIND_LOCKS, Named};
 use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
 
 /// "LOCK" and a version.
@@ -101,6 +101,7 @@ impl Object {
         match named.kind {
             KIND_LOCK => {}
             KIND_LOCKS => return Err(other(Found::Is(Structure::LockArray))),
+            KIND_DIRECTORY_LOCK => return Err(other(Found::Is(Structure::DirectoryLock))),
             _ => return Err(other(Found::IsNot(Structure::Lock))),
         }
         let object = Self::at(worker, named.offset)?;

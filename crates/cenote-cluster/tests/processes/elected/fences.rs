@@ -49,6 +49,7 @@ fn cluster() -> State {
         memory: 1 << 30,
         incarnation: 1,
         outlives: false,
+        mapped: false,
     };
     let shape = Shape {
         replicas: 1,

@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::columns::add;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tpcc::layout::{District, Layout};
 use crate::tpcc::rows::{customer, district, line, order};
 use crate::words::Store;
@@ -13,6 +13,11 @@ pub fn run(
     warehouse: u32,
     (carrier, date): (u64, u64),
 ) -> Result<Output> {
+    if carrier == 0 {
+        // O_CARRIER_ID of an order that is not delivered.
+        let what = "carrier";
+        return Err(Error::NoSuch { what, number: 0 });
+    }
     let mut delivered = 0;
     for district in 1..=layout.scale().districts {
         let of = District { warehouse, district };

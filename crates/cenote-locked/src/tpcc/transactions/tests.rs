@@ -399,6 +399,11 @@ fn numbers_that_do_not_exist_are_refused() {
             warehouse: 3,
             carrier: 1,
         },
+        // It would leave an order delivered and not delivered.
+        Input::Delivery {
+            warehouse: 1,
+            carrier: 0,
+        },
         Input::StockLevel {
             district: none,
             threshold: 1,

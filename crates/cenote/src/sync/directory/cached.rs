@@ -1,6 +1,5 @@
 //! A directory lock that processes cache, as one thread has it open.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -12,11 +11,12 @@ use super::layout::{Layout, Region};
 use super::queue::Permission;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::instance::event_count;
 use crate::sync::wait::{Next, Timeout, Waiting};
 
-/// After so many releases a thread checks whether another node asks for the lock.
+/// After so many releases by threads of a process one checks whether another node asks for the lock.
 const RELEASES_PER_POLL: u32 = 64;
 /// The longest sleep between two polls of the entry: a notification may be lost with who was about to send it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
@@ -83,7 +83,6 @@ pub struct Cached<M: Memory> {
     pub(super) cohort: Arc<Cohort>,
     /// Keeps the list in which the process's agent finds the cohort.
     _cohorts: Arc<Cohorts>,
-    releases: Cell<u32>,
 }
 
 impl<M: Memory> Cached<M> {
@@ -99,7 +98,6 @@ impl<M: Memory> Cached<M> {
             worker,
             cohort,
             _cohorts: cohorts,
-            releases: Cell::new(0),
         }
     }
 
@@ -184,6 +182,9 @@ impl<M: Memory> Cached<M> {
         // PAIRS WITH: sync::directory::transition::change
         if known == Some(layout.number().load(mem)) {
             mem.kernel().wait(&[], &[prepared], longest);
+        } else if !mutant::is(Mutant::DirectoryDriverHeldUp) {
+            // Another thread of the process drives, and has yet to learn of a change: it may need this one's processor for that.
+            mem.relax();
         }
     }
 
@@ -201,11 +202,12 @@ impl<M: Memory> Cached<M> {
             if let Some(former) = former {
                 local.former = former;
             }
-            local.next_step(false) == Step::Nothing && !local.is_wanted()
+            local.releases = local.releases.wrapping_add(1);
+            let polls =
+                local.releases.is_multiple_of(RELEASES_PER_POLL) && !mutant::is(Mutant::DirectoryAskedUnseen);
+            !polls && local.next_step(false) == Step::Nothing && !local.is_wanted()
         };
-        let releases = self.releases.get().wrapping_add(1);
-        self.releases.set(releases);
-        if !is_quiet || releases.is_multiple_of(RELEASES_PER_POLL) {
+        if !is_quiet {
             self.release_slowly();
         }
     }

@@ -59,6 +59,8 @@ pub struct Local {
     pub is_poll_due: bool,
     /// Who died or panicked writing, as the thread knew that began to close the lock.
     pub kept: u64,
+    /// How often threads have given the lock up, in a pool.
+    pub releases: u32,
     writer: u64,
     readers: Vec<u64>,
     waiting: VecDeque<Waiter>,

@@ -40,8 +40,8 @@ pub(super) enum WriteHold<'l, M: Memory> {
 /// An exclusive hold of a lock that processes cache.
 pub(super) struct CachedHold<'l, M: Memory> {
     lock: &'l Cached<M>,
-    /// The identity of who died writing, or 0.
-    former: u64,
+    /// What the hold began with: the note may be this owner's own later.
+    acquired: Acquired,
     /// Whether the note may not be 0.
     noted: Cell<bool>,
 }
@@ -49,7 +49,12 @@ pub(super) struct CachedHold<'l, M: Memory> {
 impl<'l, M: Memory> WriteHold<'l, M> {
     pub(super) fn cached(lock: &'l Cached<M>, former: u64) -> Self {
         let noted = Cell::new(former != 0);
-        Self::Cached(CachedHold { lock, former, noted })
+        let acquired = acquired(lock, former);
+        Self::Cached(CachedHold {
+            lock,
+            acquired,
+            noted,
+        })
     }
 }
 
@@ -104,7 +109,7 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
     pub fn acquired(&self) -> Acquired {
         match &self.hold {
             WriteHold::Coherent(guard) => guard.acquired(),
-            WriteHold::Cached(hold) => acquired(hold.lock, hold.former),
+            WriteHold::Cached(hold) => hold.acquired,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
 use crate::memory::{LINE, Memory};
 use crate::pod::Worker;
-use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, Named};
+use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, KIND_LOCK, KIND_LOCKS, Named};
 use crate::sync::ReadWriteLock;
 use crate::sync::held::Handle;
 use crate::sync::object::Object;
@@ -59,11 +59,17 @@ impl<M: Memory> DirectoryLock<M> {
     }
 
     fn named(worker: Rc<Worker<M>>, named: Named) -> Result<Self> {
-        if named.kind != KIND_DIRECTORY_LOCK {
-            return Err(Error::OtherKind {
-                kind: Found::IsNot(Structure::DirectoryLock),
-                name: named.name,
-            });
+        let is = match named.kind {
+            KIND_DIRECTORY_LOCK => None,
+            KIND_LOCK => Some(Found::Is(Structure::LockOf(
+                Object::at(&worker, named.offset)?.form(),
+            ))),
+            KIND_LOCKS => Some(Found::Is(Structure::LockArray)),
+            _ => Some(Found::IsNot(Structure::DirectoryLock)),
+        };
+        if let Some(kind) = is {
+            let name = named.name;
+            return Err(Error::OtherKind { kind, name });
         }
         let layout = Layout::at(&worker, named.offset)?;
         layout.check_fits(&worker)?;
