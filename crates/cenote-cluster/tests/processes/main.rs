@@ -11,6 +11,7 @@ mod files;
 mod histories;
 mod machines;
 mod mapped;
+mod near;
 #[cfg(feature = "ofi")]
 mod ofi;
 mod ordered;

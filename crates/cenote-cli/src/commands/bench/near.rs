@@ -128,6 +128,7 @@ pub fn run(args: &Args, out: &Output) -> Result<ExitCode, Failure> {
     let near = &args.near;
     let config = Config {
         adaptive: !near.is_static,
+        repeats: !near.is_static,
         seed: args.seed,
         module_bytes: module_bytes(args.records, plan.modules),
         ..Config::default()

@@ -1,0 +1,116 @@
+//! A near-memory map on memory nodes that are killed and stopped in the middle of batches: what was acknowledged is in its files.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Bound;
+use std::path::Path;
+use std::time::Duration;
+
+use cenote_cluster::near::{Nodes, Options};
+use cenote_near::durable::{Durable, Settings};
+use cenote_near::map::{Answer, Config, Map, Operation};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::cluster::{Place, Running, TOKEN, node_at};
+
+const MODULE_BYTES: u64 = 1 << 20;
+
+/// The map of a folder, on these nodes.
+fn open(folder: &Path, nodes: &[SocketAddr]) -> Durable<Nodes> {
+    let mut options = Options::new(4, MODULE_BYTES, TOKEN);
+    options.silence = Duration::from_millis(1500);
+    let config = Config {
+        module_bytes: MODULE_BYTES,
+        // Redistribution pays at once, so that nearly every batch has some.
+        horizon: 1000,
+        accesses_per_round: 1.0,
+        ..Config::default()
+    };
+    let map = Map::new(config, Nodes::connect(nodes, &options).unwrap()).unwrap();
+    let settings = Settings {
+        sync: false,
+        log_bytes: 1 << 16,
+    };
+    Durable::open(folder, map, settings).unwrap()
+}
+
+fn batch(rng: &mut StdRng, hot: u64) -> Vec<Operation> {
+    let draw = |rng: &mut StdRng| {
+        let key = match rng.random_bool(0.8) {
+            true => hot | rng.random_range(0..256),
+            false => rng.random::<u64>() & 0x7000_0000_0000_00ff,
+        };
+        match rng.random_range(0..3) {
+            0 => Operation::Delete(key),
+            _ => Operation::Insert(key, rng.random()),
+        }
+    };
+    (0..300).map(|_| draw(rng)).collect()
+}
+
+fn apply(model: &mut BTreeMap<u64, u64>, operations: &[Operation]) {
+    for operation in operations {
+        match *operation {
+            Operation::Insert(key, value) => drop(model.entry(key).or_insert(value)),
+            Operation::Delete(key) => drop(model.remove(&key)),
+            _ => unreachable!("none other is drawn"),
+        }
+    }
+}
+
+#[test]
+fn nodes_die_in_the_middle_of_batches_and_nothing_acknowledged_is_lost() {
+    let seed = std::env::var("CENOTE_TEST_SEED").map_or(20_261_128, |seed| seed.parse().unwrap());
+    println!("CENOTE_TEST_SEED={seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes: Vec<(Running, SocketAddr)> = (0..3).map(|_| node_at(&Place::here())).collect();
+    // What the files have, or have with the batch that was under way: a node may die in the snapshot behind it.
+    let (mut acknowledged, mut perhaps) = (BTreeMap::new(), BTreeMap::new());
+    let (mut losses, mut batches) = (0, 0);
+    while losses < 6 {
+        let addresses: Vec<SocketAddr> = nodes.iter().map(|(_, at)| *at).collect();
+        let mut map = open(folder.path(), &addresses);
+        let all = Operation::Scan(Bound::Unbounded, Bound::Unbounded);
+        let found = match map.execute(&[all]).unwrap().pop() {
+            Some(Answer::Pairs(pairs)) => BTreeMap::from_iter(pairs),
+            other => panic!("{other:?}"),
+        };
+        let is_right = found == acknowledged || found == perhaps;
+        assert!(is_right, "{} pairs of {}", found.len(), acknowledged.len());
+        acknowledged = found;
+        let victim = rng.random_range(0..nodes.len());
+        // SIGKILL, or SIGSTOP: then the node is silent.
+        let signal = [libc::SIGKILL, libc::SIGSTOP][rng.random_range(0..2)];
+        let after = Duration::from_micros(rng.random_range(0..20_000));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(after);
+                nodes[victim].0.signal(signal);
+            });
+            let mut hot = rng.random::<u64>() << 8;
+            for number in 1.. {
+                if number % 10 == 0 {
+                    hot = rng.random::<u64>() << 8;
+                }
+                let operations = batch(&mut rng, hot);
+                if map.execute(&operations).is_err() {
+                    perhaps.clone_from(&acknowledged);
+                    apply(&mut perhaps, &operations);
+                    // It is lost, and says so.
+                    assert!(map.execute(&[Operation::Get(1)]).is_err());
+                    break;
+                }
+                batches += 1;
+                apply(&mut acknowledged, &operations);
+            }
+        });
+        // Another node in its place.
+        drop(map);
+        nodes[victim] = node_at(&Place::here());
+        losses += 1;
+    }
+    println!("{batches} batches, {losses} losses");
+    assert!(batches >= losses);
+}
