@@ -20,7 +20,7 @@ pub fn line(loads: &[u64]) -> String {
     let bar = |some: &[u64]| {
         let busiest = some.iter().max().copied().unwrap_or(0) as f64;
         // Four of eight at the mean.
-        let height = (busiest / mean.max(1e-9) * 4.0).ceil() as usize;
+        let height = (busiest / mean.max(1e-9) * 4.0).round() as usize;
         BARS[height.clamp(1, BARS.len()) - 1]
     };
     loads
