@@ -19,7 +19,7 @@ const MODULE_BYTES: u64 = 1 << 20;
 /// The map of a folder, on these nodes.
 fn open(folder: &Path, nodes: &[SocketAddr]) -> Durable<Nodes> {
     let mut options = Options::new(4, MODULE_BYTES, TOKEN);
-    options.silence = Duration::from_millis(1500);
+    options.silence = Duration::from_secs(3);
     let config = Config {
         module_bytes: MODULE_BYTES,
         // Redistribution pays at once, so that nearly every batch has some.
