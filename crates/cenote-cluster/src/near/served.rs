@@ -14,6 +14,8 @@ use crate::stream::Stream;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Modules of a connection, at most.
 const MODULES_MAX: u32 = 1 << 16;
+/// Bytes that a module has at least, whatever it is asked to have.
+const MODULE_LEAST: u64 = 4 << 10;
 /// Bytes of commands that wait to be executed, at most.
 const WAITING_MAX: usize = 1 << 30;
 
@@ -114,6 +116,7 @@ fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, 
                 .to_owned(),
         );
     }
+    let bytes = bytes.max(MODULE_LEAST);
     let all = u64::from(modules).saturating_mul(bytes);
     if !node.lend(all) {
         return Err(format!(

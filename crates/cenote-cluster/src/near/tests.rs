@@ -152,6 +152,13 @@ fn what_cannot_be_done_is_told() {
         ..options()
     };
     assert!(refusal(Nodes::connect(&[node], &many)).contains("ask for 1 to 65536"));
+    // A module has a page at least, and that counts.
+    let tiny = Options {
+        modules_each: 4096,
+        module_bytes: 0,
+        ..options()
+    };
+    assert!(refusal(Nodes::connect(&[node], &tiny)).contains("4096 modules of 4096 bytes"));
     let stranger = Options {
         credentials: "another".into(),
         ..options()
