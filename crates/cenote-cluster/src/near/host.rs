@@ -106,7 +106,6 @@ pub struct Nodes {
     modules: usize,
     launched: bool,
     counters: Counters,
-    trouble: Option<String>,
 }
 
 impl Nodes {
@@ -124,21 +123,15 @@ impl Nodes {
             modules: nodes.len() * options.modules_each as usize,
             launched: false,
             counters: Counters::default(),
-            trouble: None,
         })
     }
 
-    /// Which node was lost, and why, if one was.
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
-    }
-
-    fn lost(&mut self, node: usize, why: &str) -> ModulesError {
-        let address = self.peers[node].address;
-        self.trouble
-            .get_or_insert_with(|| format!("memory node {address}: {why}"));
-        // The first of its modules.
-        ModulesError::Lost { module: node }
+    /// The first of a node's modules.
+    fn lost(&self, node: usize, why: &str) -> ModulesError {
+        ModulesError::Lost {
+            module: node,
+            why: format!("memory node {}: {why}", self.peers[node].address),
+        }
     }
 }
 

@@ -221,7 +221,8 @@ fn falls_silent() -> SocketAddr {
 
 #[test]
 fn a_node_that_falls_silent_is_lost_and_the_map_says_which() {
-    let nodes = [start(8 * MEBIBYTE), falls_silent()];
+    let silent = falls_silent();
+    let nodes = [start(8 * MEBIBYTE), silent];
     let options = Options {
         silence: Duration::from_millis(300),
         ..options()
@@ -232,5 +233,8 @@ fn a_node_that_falls_silent_is_lost_and_the_map_says_which() {
         ..Config::default()
     };
     let lost = Map::new(config, nodes).map(drop);
-    assert_eq!(lost, Err(MapError::Modules(ModulesError::Lost { module: 1 })));
+    let Err(MapError::Modules(ModulesError::Lost { module: 1, why })) = lost else {
+        panic!("{lost:?}");
+    };
+    assert_eq!(why, format!("memory node {silent}: it is silent"));
 }

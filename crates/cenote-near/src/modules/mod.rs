@@ -88,10 +88,12 @@ pub enum ModulesError {
         cause: Malformed,
     },
     /// A module does not answer any more.
-    #[error("module {module} is lost, and what it held with it")]
+    #[error("module {module} is lost, and what it held with it: {why}")]
     Lost {
         /// Which one.
         module: usize,
+        /// How that shows, and where the module was.
+        why: String,
     },
     /// Modules are launched and collected in turn.
     #[error("{0}")]

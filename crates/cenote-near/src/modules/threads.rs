@@ -74,6 +74,14 @@ impl<P: Program> Threads<P> {
     }
 }
 
+/// The first module of a thread that has ended.
+fn lost(thread: usize) -> ModulesError {
+    ModulesError::Lost {
+        module: thread,
+        why: "its worker thread has ended".to_owned(),
+    }
+}
+
 /// What a thread does: batches as they come, until nobody can send any more.
 fn serve<P: Program>(
     mut programs: Vec<P>,
@@ -128,7 +136,7 @@ impl<P: Program> Modules for Threads<P> {
             }
         }
         for (thread, (worker, part)) in self.workers.iter().zip(parts).enumerate() {
-            let lost = ModulesError::Lost { module: thread };
+            let lost = lost(thread);
             let Some(sender) = &worker.work else {
                 return Err(lost);
             };
@@ -147,7 +155,7 @@ impl<P: Program> Modules for Threads<P> {
         let mut failed = None;
         for (thread, worker) in self.workers.iter().enumerate() {
             let Ok(done) = worker.done.recv() else {
-                failed.get_or_insert(ModulesError::Lost { module: thread });
+                failed.get_or_insert(lost(thread));
                 continue;
             };
             for one in done {
