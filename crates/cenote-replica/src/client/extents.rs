@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::change::Pending;
+use super::pending::Pending;
 use super::{Client, Error, Step, all_written, bytes_read, read, writes};
 use crate::memory::block::{class_of, largest};
 use crate::mutant::{self, Mutant};

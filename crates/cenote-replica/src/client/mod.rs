@@ -7,6 +7,9 @@
 //! | [`cache`] | the objects that it knows |
 //! | [`get`] | reading a key |
 //! | [`change`] | binding and unbinding a key |
+//! | [`pending`] | a change that is going on |
+//! | [`round`] | rounds of its slot |
+//! | [`memory`] | memory for objects |
 //! | [`extents`] | values that are longer than a block |
 //! | [`replace`] | changes on a condition |
 //! | [`ordered`] | a map with an order of keys on top of that |
@@ -29,9 +32,12 @@ mod get;
 pub(crate) mod join;
 pub(crate) mod known;
 mod late;
+mod memory;
 mod offers;
 mod ordered;
+mod pending;
 mod replace;
+mod round;
 pub(crate) mod split;
 mod sweep;
 mod twins;

@@ -9,8 +9,9 @@
 //!
 //! A replacement that was interrupted is completed or undone by the master as any change is. If it was undone, it looks again: its condition may hold still.
 
-use super::change::{Attempt, not_reserved};
+use super::change::not_reserved;
 use super::get::Found;
+use super::pending::Attempt;
 use super::{Client, Error};
 use crate::object::{Identity, Kind};
 use crate::verbs::Verbs;

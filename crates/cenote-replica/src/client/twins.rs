@@ -13,7 +13,7 @@ use crate::slot::value::{Content, Slot};
 use crate::verbs::{Address, Completion, GRANULE, Request, Verb, Verbs};
 use crate::view::{Control, View};
 
-use super::change::Pending;
+use super::pending::Pending;
 
 impl<N: Verbs + Control> Client<N> {
     /// Whether a change has to give up the slot that it has won, as another slot has the key.

@@ -1,0 +1,295 @@
+//! What a master serves: questions of clients, and of people.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cenote_replica::verbs::Address;
+use cenote_replica::view::NodeId;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::formation::offer;
+use super::{Client, Heard, Master, state, watch};
+use crate::Error;
+use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, frame, length};
+use crate::stream::greeted_by_cluster;
+
+/// Characters of a client's name that are kept.
+const NAME_MAX: usize = 100;
+
+impl Master {
+    /// Answers everybody who connects.
+    pub(super) async fn answer_all(self: Rc<Self>, listener: TcpListener) -> Result<Infallible, Error> {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let master = self.clone();
+            tokio::task::spawn_local(async move {
+                // Who went away, or speaks otherwise, is no concern of others.
+                let _ = master.answer(stream).await;
+            });
+        }
+    }
+
+    /// Answers questions until the connection ends.
+    async fn answer(self: Rc<Self>, stream: TcpStream) -> std::io::Result<()> {
+        let mut stream = greeted_by_cluster(stream, &self.options.credentials).await?;
+        loop {
+            let mut prefix = [0; 4];
+            stream.read_exact(&mut prefix).await?;
+            let mut text = vec![0; length(prefix)?];
+            stream.read_exact(&mut text).await?;
+            let told = match serde_json::from_slice(&text) {
+                Ok(ask) => self.told(ask).await,
+                Err(error) => Told::Refused(format!("a question of another kind: {error}")),
+            };
+            // Another one leads, and may have decided otherwise.
+            let told = match self.term.lasts() {
+                true => told,
+                false => Told::Standby { leader: None },
+            };
+            stream.write_all(&frame(&told)?).await?;
+        }
+    }
+
+    async fn told(self: &Rc<Self>, ask: Ask) -> Told {
+        let refused = |error: Error| Told::Refused(error.to_string());
+        match ask {
+            Ask::Join { name } => self.join(name).await.unwrap_or_else(refused),
+            Ask::Beat {
+                session,
+                oldest,
+                view,
+                complaints,
+            } => self.beat(session, oldest, view, &complaints),
+            Ask::Block { session, size } => {
+                if !self.is_in(session) {
+                    return Told::Ended;
+                }
+                self.hear(session);
+                let block = self.state.borrow_mut().block(session, size);
+                if block.is_some() {
+                    self.save_or_end().await;
+                }
+                Told::Block(block)
+            }
+            Ask::Leave { session } => {
+                if self.is_in(session) {
+                    self.clients.borrow_mut().remove(&session);
+                    self.state.borrow_mut().forget(session);
+                    self.save_or_end().await;
+                }
+                Told::Done
+            }
+            Ask::Leads => Told::Done,
+            Ask::Status => Told::Status(self.status()),
+            Ask::AddNode { address } => self.add_node(address).await.unwrap_or_else(refused),
+            Ask::Drain { node } => {
+                let drained = self.state.borrow_mut().drain(node);
+                if let Err(why) = drained {
+                    return Told::Refused(why);
+                }
+                self.save_or_end().await;
+                self.work.notify_one();
+                Told::Done
+            }
+            Ask::GiveUp { node } => {
+                if let Err(why) = self.may_give_up(node) {
+                    return Told::Refused(why);
+                }
+                watch::give_up(self, node, "does not come back, as it is said").await;
+                Told::Done
+            }
+            Ask::Stop => {
+                self.stopping.notify_one();
+                Told::Done
+            }
+        }
+    }
+
+    async fn join(&self, name: String) -> Result<Told, Error> {
+        let name = name.chars().take(NAME_MAX).collect();
+        let session = self.state.borrow_mut().join(name);
+        let session = session.ok_or_else(|| Error::Refused("there are too many clients".to_owned()))?;
+        self.save_or_end().await;
+        // What the one before it had in flight is not this one's.
+        let cells = Address::from_bits(session.cells).unwrap_or(Address::new(0, 0));
+        if let Err(error) = self.write(cells, &[0; 64]).await {
+            self.state.borrow_mut().forget(session.number);
+            return Err(error);
+        }
+        let client = Client::new(self.eras.get().now);
+        self.clients.borrow_mut().insert(session.number, client);
+        Ok(Told::Joined {
+            session,
+            layout: self.state.borrow().layout,
+            view: self.published.borrow().clone(),
+            eras: self.eras_text(),
+            lease_us: self.options.client_lease.as_micros() as u64,
+            transport: self.options.transport,
+        })
+    }
+
+    fn eras_text(&self) -> ErasText {
+        let eras = self.eras.get();
+        ErasText {
+            now: eras.now,
+            least: eras.least,
+            sessions_ended: self.state.borrow().sessions_ended(),
+        }
+    }
+
+    pub(super) fn is_in(&self, session: u32) -> bool {
+        let state = self.state.borrow();
+        state.sessions.get(&session).is_some_and(|session| !session.ended)
+    }
+
+    fn hear(&self, session: u32) {
+        if let Some(client) = self.clients.borrow_mut().get_mut(&session) {
+            client.heard = Heard::now();
+        }
+    }
+
+    fn beat(&self, session: u32, oldest: u64, view: u64, complaints: &[u16]) -> Told {
+        if !self.is_in(session) {
+            return Told::Ended;
+        }
+        let is_open = |region: &u16| {
+            let state = self.state.borrow();
+            let region = state.regions.get(usize::from(*region));
+            region.is_some_and(|region| !region.closed)
+        };
+        let published = self.published.borrow();
+        if let Some(client) = self.clients.borrow_mut().get_mut(&session) {
+            client.heard = Heard::now();
+            client.oldest = oldest;
+            if view == published.number && complaints.iter().any(is_open) {
+                client.complaints.add(view);
+            }
+        }
+        self.count_eras();
+        self.hear_complaints();
+        Told::Beat {
+            view: (view != published.number).then(|| published.clone()),
+            eras: match self.has_closed.get() {
+                true => self.eras_text(),
+                false => ErasText::NONE,
+            },
+        }
+    }
+
+    /// Has regions closed if a client has complained about the view that is published.
+    pub(super) fn hear_complaints(&self) {
+        let view = self.published.borrow().number;
+        let mut clients = self.clients.borrow_mut();
+        let heard = clients
+            .values_mut()
+            .filter_map(|client| client.complaints.take(view, Instant::now()));
+        if heard.count() > 0 {
+            self.is_asked.set(true);
+            self.work.notify_one();
+        }
+    }
+
+    /// An era ends when all clients have seen it.
+    fn count_eras(&self) {
+        // A closing reads and writes objects, and is no client's operation. Before its first one a new master tells nobody of its eras.
+        if !self.has_closed.get() || self.state.borrow().regions.iter().any(|region| region.closed) {
+            return;
+        }
+        let mut eras = self.eras.get();
+        let clients = self.clients.borrow();
+        let least = clients.values().map(|client| client.oldest).min();
+        // An operation that began under another master has an era of that one: it is the least there is.
+        eras.least = eras.least.max(least.unwrap_or(eras.now).min(eras.now));
+        if eras.least == eras.now {
+            eras.now += 1;
+        }
+        self.eras.set(eras);
+    }
+
+    async fn add_node(self: &Rc<Self>, address: SocketAddr) -> Result<Told, Error> {
+        // A number that no node has, and no other question.
+        self.offers.set(self.offers.get() + 1);
+        let offer = offer(&self.network, u32::MAX - self.offers.get() % (1 << 16), address).await?;
+        let is_known = |node: &state::NodeState| {
+            node.alive && (node.address == address || node.incarnation == offer.incarnation)
+        };
+        if self.state.borrow().nodes.values().any(is_known) {
+            return Err(Error::Refused(format!(
+                "the memory node at {address} is one of the cluster's"
+            )));
+        }
+        let node = self.state.borrow_mut().add_node(offer);
+        self.network.set_address(NodeId(node), address);
+        self.nodes.borrow_mut().insert(node, Heard::now());
+        self.state.borrow_mut().number += 1;
+        self.save_or_end().await;
+        self.publish();
+        tokio::task::spawn_local(watch::node(self.clone(), node));
+        self.work.notify_one();
+        Ok(Told::Done)
+    }
+
+    fn status(&self) -> Status {
+        let state = self.state.borrow();
+        let holds = |node: u32, primary: bool| {
+            let is = |nodes: &[u32]| match primary {
+                true => nodes.first() == Some(&node),
+                false => nodes.iter().skip(1).any(|other| *other == node),
+            };
+            state.regions.iter().filter(|region| is(&region.nodes)).count()
+        };
+        let heard = self.nodes.borrow();
+        let nodes = state.nodes.iter().map(|(node, known)| NodeStatus {
+            node: *node,
+            address: known.address,
+            alive: known.alive,
+            answers: heard.get(node).is_some_and(|heard| heard.answers),
+            draining: known.draining,
+            memory: known.memory,
+            primary_of: holds(*node, true),
+            backup_of: holds(*node, false),
+        });
+        let clients = self.clients.borrow();
+        let sessions = state.sessions.iter().map(|(session, known)| SessionStatus {
+            session: *session,
+            name: known.name.clone(),
+            blocks: known.blocks.len() as u64,
+            silent_us: clients.get(session).map_or(0, |client| {
+                (client.heard.silent + client.heard.counted.elapsed()).as_micros() as u64
+            }),
+        });
+        let is_lost = |nodes: &[u32]| !nodes.iter().any(|node| state.is_alive(*node));
+        let given: usize = state.sessions.values().map(|session| session.blocks.len()).sum();
+        let per_region = u64::from(state.region_bytes / state.layout.block);
+        Status {
+            term: self.term.number(),
+            view: state.number,
+            replicas: state.replicas,
+            nodes: nodes.collect(),
+            sessions: sessions.collect(),
+            region_bytes: state.region_bytes,
+            regions: state.regions.len(),
+            closed: state.regions.iter().filter(|region| region.closed).count(),
+            short: state
+                .regions
+                .iter()
+                .filter(|region| region.nodes.len() < state.replicas)
+                .count(),
+            lost: state
+                .regions
+                .iter()
+                .filter(|region| is_lost(&region.nodes))
+                .count(),
+            blocks: (given + state.orphans.len()) as u64,
+            blocks_max: state.regions.len() as u64 * (per_region - 1) - 3,
+            closings: self.closings.get(),
+            last_closing_us: self.last_closing.get().as_micros() as u64,
+            era: self.eras.get().now,
+        }
+    }
+}
