@@ -3,9 +3,9 @@
 use cenote_replica::mutant::{Mutant, choose};
 
 use super::full::{parts_of_splits, try_in_vain};
-use super::held::{
-    Before, Silence, insert_beside_removal, insert_unheard, late_insert, put_over_what_is_freed,
-};
+use super::held::blocks::put_over_what_is_freed;
+use super::held::twins::{Before, insert_beside_removal, late_insert};
+use super::held::unheard::{Silence, insert_unheard};
 use super::lost::read_beside_what_is_lost;
 use super::plan::Plan;
 use super::reuse::{log_over_reuse, read_over_reuse};

@@ -1,0 +1,138 @@
+//! Blocks that others take over while their objects are used.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use cenote_replica::verbs::{GRANULE, Verb, Verbs};
+
+use crate::master::Master;
+use crate::network::Port;
+use crate::plan::Plan;
+use crate::run::{drive, empty};
+
+use super::{BACKUP, go_on, hold, swaps, three, until};
+
+/// A client gets a block, and dies before the write that says how it is cut has arrived. Another change of that client, beside the first, has bound a key to an object of the block, and returned. Returns
+/// what the key is bound to when another client has taken over the block.
+pub fn put_in_a_block_that_is_not_cut() -> Option<Vec<u8>> {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [dying, heir, _] = three(&world, &plan);
+    let [is_put, is_dead] = [(); 2].map(|()| Rc::new(RefCell::new(false)));
+    hold(&world, |client, request| {
+        client == 1 && matches!(&request.verb, Verb::Write(bytes) if bytes.len() == 8 && bytes[0] == 128)
+    });
+    let first = {
+        let (dying, is_dead) = (Rc::clone(&dying), Rc::clone(&is_dead));
+        async move {
+            let mut put = Box::pin(dying.put(b"first", b"value"));
+            std::future::poll_fn(|context| match *is_dead.borrow() {
+                true => std::task::Poll::Ready(()),
+                false => put.as_mut().poll(context).map(drop),
+            })
+            .await;
+        }
+    };
+    let found = Rc::new(RefCell::new(None));
+    let rest = {
+        let (world, found) = (Rc::clone(&world), Rc::clone(&found));
+        let mut master = Master::new(&world, &plan, 3);
+        async move {
+            until(dying.net(), || world.borrow().held(1) > 0).await;
+            dying.net().settle().await;
+            let mut put = Box::pin(dying.put(b"second", b"value"));
+            for _ in 0..40 {
+                let waits = dying.net().pause(0);
+                let mut waits = Box::pin(waits);
+                std::future::poll_fn(|context| {
+                    if !*is_put.borrow() && put.as_mut().poll(context).is_ready() {
+                        *is_put.borrow_mut() = true;
+                    }
+                    waits.as_mut().poll(context)
+                })
+                .await;
+            }
+            // It dies.
+            *is_dead.borrow_mut() = true;
+            world.borrow_mut().end_session(1);
+            master.end(1);
+            master.close().await.unwrap();
+            heir.put(b"third", b"value").await.unwrap();
+            let is_done = *is_put.borrow();
+            *found.borrow_mut() = match is_done {
+                true => heir.get(b"second").await.unwrap(),
+                false => Some(b"value".to_vec()),
+            };
+        }
+    };
+    drive(&world, vec![Box::pin(first), Box::pin(rest)]);
+    found.take()
+}
+
+#[test]
+fn a_block_is_cut_before_it_is_used() {
+    assert_eq!(put_in_a_block_that_is_not_cut().as_deref(), Some(&b"value"[..]));
+}
+
+/// A client frees an object of a client that has gone; before it hears that it has, another operation of it takes over the block, finds the object free, and uses it. Returns what the key of that is bound to
+/// when the client has put another one.
+pub fn put_over_what_is_freed() -> Option<Vec<u8>> {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [one, gone, _] = three(&world, &plan);
+    let prepare = {
+        let one = Rc::clone(&one);
+        async move {
+            gone.put(b"key", &[1; 100]).await.unwrap();
+            one.put(b"key", &[2; 500]).await.unwrap();
+        }
+    };
+    drive(&world, vec![Box::pin(prepare)]);
+    {
+        let mut world = world.borrow_mut();
+        world.gone.insert(2);
+        (world.eras.now, world.eras.least) = (10, 10);
+        world.heard.insert(1, 10);
+    }
+    hold(&world, |client, request| {
+        let is_first = u64::from(request.at.offset()).is_multiple_of(u64::from(GRANULE));
+        let frees = matches!(request.verb, Verb::CompareSwap { .. }) && !swaps(request) && is_first;
+        client == 1 && frees && request.node == BACKUP
+    });
+    let is_freed = Rc::new(RefCell::new(false));
+    let frees = {
+        let (one, is_freed) = (Rc::clone(&one), Rc::clone(&is_freed));
+        async move {
+            one.upkeep().await.unwrap();
+            *is_freed.borrow_mut() = true;
+        }
+    };
+    let found = Rc::new(RefCell::new(None));
+    let puts = {
+        let (world, found) = (Rc::clone(&world), Rc::clone(&found));
+        async move {
+            until(one.net(), || world.borrow().held(1) > 0).await;
+            one.net().settle().await;
+            one.put(b"first", &[3; 100]).await.unwrap();
+            world.borrow_mut().holds = None;
+            world.borrow_mut().release(1);
+            until(one.net(), || *is_freed.borrow()).await;
+            one.put(b"second", &[4; 100]).await.unwrap();
+            *found.borrow_mut() = one.get(b"first").await.unwrap();
+        }
+    };
+    let port = Port {
+        world: Rc::clone(&world),
+        client: 0,
+    };
+    let mut master = Master::new(&world, &plan, 3);
+    let closes = async move { go_on(&port, &mut master).await };
+    drive(&world, vec![Box::pin(frees), Box::pin(puts), Box::pin(closes)]);
+    assert!(world.borrow().adopted > 0, "it has taken over the block");
+    found.take()
+}
+
+#[test]
+fn what_is_freed_while_its_block_is_taken_over_is_given_once() {
+    assert_eq!(put_over_what_is_freed(), Some(vec![3; 100]));
+}
