@@ -1,9 +1,10 @@
-//! Flips and overwrites bytes of a well-filled pool, or truncates it, has the oracle judge it, and uses everything: errors, never a crash,
-//! and no damage that goes unnoticed.
+//! Flips and overwrites bytes of a well-filled pool, or truncates it, has the oracle judge it, and uses everything:
+//! errors, never a crash, and no damage that goes unnoticed.
 //!
-//! `cargo fuzz run damage` with a nightly toolchain, or `cargo run --release --bin damage -- -max_total_time=60
-//! -max_len=200 -timeout=20` in this folder with a stable one, without coverage. The input is a list of six-byte commands:
-//! four bytes for the offset, one for the change, one for the value.
+//! `cargo fuzz run damage` with a nightly toolchain, or
+//! `cargo run --release --bin damage -- -max_total_time=60 -max_len=200 -timeout=20` in this folder with a stable one,
+//! without coverage. The input is a list of six-byte commands: four bytes for the offset, one for the change, one for
+//! the value.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! Wholly new inputs. Without coverage (a stable toolchain) libFuzzer keeps nothing, and so only ever tries inputs of a few
-//! bytes; half of the inputs are drawn afresh instead.
+//! Wholly new inputs. Without coverage (a stable toolchain) libFuzzer keeps nothing, and so only ever tries inputs of a
+//! few bytes; half of the inputs are drawn afresh instead.
 
 /// The size of the next input, which is in `data`.
 pub fn fresh(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {

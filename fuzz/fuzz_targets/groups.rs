@@ -1,7 +1,8 @@
 //! Changes bytes of a group while calls on groups are made: errors, never a fault.
 //!
-//! `cargo fuzz run groups` with a nightly toolchain, or `cargo run --release --bin groups -- -max_total_time=60 -max_len=16 -timeout=20` in this
-//! folder with a stable one, without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
+//! `cargo fuzz run groups` with a nightly toolchain, or
+//! `cargo run --release --bin groups -- -max_total_time=60 -max_len=16 -timeout=20` in this folder with a stable one,
+//! without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
 #![no_main]
 
 use cenote_damage::aim::Part;

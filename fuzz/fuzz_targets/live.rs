@@ -1,7 +1,8 @@
 //! Changes bytes of a well-filled pool while calls of all kinds are made on it: errors, never a fault.
 //!
-//! `cargo fuzz run live` with a nightly toolchain, or `cargo run --release --bin live -- -max_total_time=60 -max_len=16 -timeout=20` in this
-//! folder with a stable one, without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
+//! `cargo fuzz run live` with a nightly toolchain, or
+//! `cargo run --release --bin live -- -max_total_time=60 -max_len=16 -timeout=20` in this folder with a stable one,
+//! without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
 #![no_main]
 
 use cenote_damage::aim::Part;

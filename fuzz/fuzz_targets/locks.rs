@@ -1,7 +1,8 @@
 //! Changes bytes of locks and of arrays of them while calls on locks are made: errors, never a fault.
 //!
-//! `cargo fuzz run locks` with a nightly toolchain, or `cargo run --release --bin locks -- -max_total_time=60 -max_len=16 -timeout=20` in this
-//! folder with a stable one, without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
+//! `cargo fuzz run locks` with a nightly toolchain, or
+//! `cargo run --release --bin locks -- -max_total_time=60 -max_len=16 -timeout=20` in this folder with a stable one,
+//! without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
 #![no_main]
 
 use cenote_damage::aim::Part;

@@ -1,7 +1,8 @@
 //! Changes bytes of the directory of names while calls find, make and remove names: errors, never a fault.
 //!
-//! `cargo fuzz run names` with a nightly toolchain, or `cargo run --release --bin names -- -max_total_time=60 -max_len=16 -timeout=20` in this
-//! folder with a stable one, without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
+//! `cargo fuzz run names` with a nightly toolchain, or
+//! `cargo run --release --bin names -- -max_total_time=60 -max_len=16 -timeout=20` in this folder with a stable one,
+//! without coverage. The first eight bytes of the input are a seed, which decides what is called and changed.
 #![no_main]
 
 use cenote_damage::aim::Part;

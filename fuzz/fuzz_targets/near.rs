@@ -1,8 +1,10 @@
 //! Any batches on a near-memory map and on a `BTreeMap`: the same answers.
 //!
-//! `cargo fuzz run near` with a nightly toolchain, or `cargo run --release --bin near -- -max_total_time=60 -max_len=4000` in this folder with a
-//! stable one, without coverage. The first byte of the input says how many modules and which settings; then come calls of four bytes: what to do, which
-//! key (two), which value. A batch ends where a call says so, and subranges are split, moved, pulled and merged for very little load.
+//! `cargo fuzz run near` with a nightly toolchain, or
+//! `cargo run --release --bin near -- -max_total_time=60 -max_len=4000` in this folder with a stable one, without
+//! coverage. The first byte of the input says how many modules and which settings; then come calls of four bytes: what
+//! to do, which key (two), which value. A batch ends where a call says so, and subranges are split, moved, pulled and
+//! merged for very little load.
 #![no_main]
 
 use std::collections::BTreeMap;

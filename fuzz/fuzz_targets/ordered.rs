@@ -1,8 +1,9 @@
 //! Any calls on an ordered map and on a `BTreeMap`: the same answers, and no byte lost.
 //!
-//! `cargo fuzz run ordered` with a nightly toolchain, or `cargo run --release --bin ordered -- -max_total_time=60
-//! -max_len=2000` in this folder with a stable one, without coverage. The first byte of the input says which guidelines; then
-//! come calls of four bytes: what to do, which key (two), which value.
+//! `cargo fuzz run ordered` with a nightly toolchain, or
+//! `cargo run --release --bin ordered -- -max_total_time=60 -max_len=2000` in this folder with a stable one, without
+//! coverage. The first byte of the input says which guidelines; then come calls of four bytes: what to do, which key
+//! (two), which value.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -121,7 +122,7 @@ fuzz_target!(|input: &[u8]| {
     }
     look(&map, &model, &[], usize::MAX);
     assert_eq!(map.len(), model.len() as u64);
-    assert!(pool.fsck(false).expect("a check").is_clean());
+    assert!(pool.fsck().expect("a check").is_clean());
 });
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {

@@ -1,8 +1,9 @@
 //! Overwrites bytes of a small pool with an ordered map, and uses the map in all ways: errors, never a crash.
 //!
-//! `cargo fuzz run ordered_damage` with a nightly toolchain, or `cargo run --release --bin ordered_damage --
-//! -max_total_time=60 -max_len=200 -timeout=20` in this folder with a stable one, without coverage. The input is a list of
-//! commands of twelve bytes: two for the part of the map, one for the position in it, one for the change; eight are what is written.
+//! `cargo fuzz run ordered_damage` with a nightly toolchain, or
+//! `cargo run --release --bin ordered_damage -- -max_total_time=60 -max_len=200 -timeout=20` in this folder with a
+//! stable one, without coverage. The input is a list of commands of twelve bytes: two for the part of the map, one for
+//! the position in it, one for the change; eight are what is written.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -31,7 +32,8 @@ fuzz_target!(|commands: &[u8]| {
     let mut bytes = bytes.clone();
     let mut allowance = 0;
     for command in commands.chunks_exact(12) {
-        // A changed key counts twice: the old one is missing, and the new one is too many. The first hit may be on any part.
+        // A changed key counts twice: the old one is missing, and the new one is too many. The first hit may be on any
+        // part.
         allowance += 2;
         let which = usize::from(u16::from_le_bytes([command[0], command[1]]));
         let (_, start, len) = places[which % places.len()];

@@ -1,7 +1,8 @@
 //! Any bytes as a trace, in each of its formats: records or errors, and an end.
 //!
-//! `cargo fuzz run traces` with a nightly toolchain, or `cargo run --release --bin traces -- -max_total_time=60 -max_len=4000` in this folder
-//! with a stable one, without coverage. The first byte of the input says which format.
+//! `cargo fuzz run traces` with a nightly toolchain, or
+//! `cargo run --release --bin traces -- -max_total_time=60 -max_len=4000` in this folder with a stable one, without
+//! coverage. The first byte of the input says which format.
 #![no_main]
 
 use cenote_ycsb::trace::{Columns, Format, Reader, Record};

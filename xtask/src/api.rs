@@ -1,7 +1,9 @@
-//! The public interface of crate `cenote` without features, kept in `docs/api.txt`, so that no change of it goes unnoticed.
+//! The public interface of crate `cenote` without features, kept in `docs/api.txt`, so that no change of it goes
+//! unnoticed.
 //!
-//! rustdoc prints the interface as JSON, in a format that it calls unstable and numbers. With a toolchain of another format nothing can be
-//! compared: the command fails, and says what to do. The interface must not name the private layers, except in bounds that no other crate can meet.
+//! rustdoc prints the interface as JSON, in a format that it calls unstable and numbers. With a toolchain of another
+//! format nothing can be compared: the command fails, and says what to do. The interface must not name the private
+//! layers, except in bounds that no other crate can meet.
 
 use std::path::Path;
 use std::process::Command;

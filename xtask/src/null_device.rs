@@ -1,5 +1,5 @@
-//! `/dev/null` must be a device. Cargo gives it to compilers as their input. A program that runs as root and replaces its output file
-//! may leave an ordinary file there, whose lines compilers then take for source.
+//! `/dev/null` must be a device. Cargo gives it to compilers as their input. A program that runs as root and replaces
+//! its output file may leave an ordinary file there, whose lines compilers then take for source.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;

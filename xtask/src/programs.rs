@@ -1,5 +1,5 @@
-//! Runs all test programs of the workspace, as many at a time as there are processors. Cargo runs one after the other, and
-//! many of ours wait most of the time, or use one processor.
+//! Runs all test programs of the workspace, as many at a time as there are processors. Cargo runs one after the other,
+//! and many of ours wait most of the time, or use one processor.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -24,8 +24,9 @@ const LONG: [&str; 9] = [
     "maps",
 ];
 
-/// Those whose tests run in so many parts, each a process of its own. Threads that the simulator kills run no destructors, so what they have on the heap stays until the process ends: all tests of `runs` in one
-/// process would need some 20 GB.
+/// Those whose tests run in so many parts, each a process of its own. Threads that the simulator kills run no
+/// destructors, so what they have on the heap stays until the process ends: all tests of `runs` in one process would
+/// need some 20 GB.
 const IN_PARTS: [(&str, usize); 1] = [("runs", 8)];
 
 /// A test program, or a part of its tests.
@@ -40,7 +41,8 @@ struct Program {
     tests: Vec<String>,
 }
 
-/// Runs all programs that `cargo test` with these arguments builds. The error names those that failed; what they printed has been printed.
+/// Runs all programs that `cargo test` with these arguments builds. The error names those that failed; what they
+/// printed has been printed.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let output = Command::new(cargo())
         .arg("test")

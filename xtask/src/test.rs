@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 const SOAK_RUNS: u64 = 20;
 const SOAK_SECONDS: u64 = 60;
 const SMOKE_SECONDS: u64 = 10;
-/// Cases of each test that damages pools, in a soak: a case takes some tenths of a second, and several tests have as many.
+/// Cases of each test that damages pools, in a soak: a case takes some tenths of a second, and several tests have as
+/// many.
 const SOAK_CASES: [(&str, u64); 3] = [
     ("damage", 5_000),
     ("damage_ordered", 20_000),
@@ -19,8 +20,8 @@ const SOAK_CASES: [(&str, u64); 3] = [
 const SOAK_DAMAGE_SECONDS: u64 = 1_800;
 /// No part of a soak takes longer.
 const SOAK_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
-/// All features, so that one build has everything that is tested: crash points and planted faults are nothing until they are
-/// asked for.
+/// All features, so that one build has everything that is tested: crash points and planted faults are nothing until
+/// they are asked for.
 const FEATURES: &str = "--features cenote/crash-points,cenote-sim/mutants,cenote-replica/mutants,cenote-cli/etcd,cenote-cli/ofi,cenote-cli/tls";
 /// Kinds of maps that are tortured.
 const MAPS: [&str; 2] = ["hash", "ordered"];

@@ -1,9 +1,9 @@
 //! The `all` command: everything, a command after the other, each a process of its own; with the tables at the end.
 //!
-//! What a command prints as JSON is kept in a folder if one is given, and the page of benchmarks is written from what is kept there.
-//! A command that fails is told at the end, and keeps no other from being run.
-//! A speed that misses its aim is printed as missed and is no failure of the program: how fast a machine is that others
-//! use as well is not for an exit code to say.
+//! What a command prints as JSON is kept in a folder if one is given, and the page of benchmarks is written from what
+//! is kept there. A command that fails is told at the end, and keeps no other from being run. A speed that misses its
+//! aim is printed as missed and is no failure of the program: how fast a machine is that others use as well is not for
+//! an exit code to say.
 
 use crate::page::found::{Found, Origin};
 use crate::page::results::Results;

@@ -1,5 +1,5 @@
-//! The `detection` command: how long after `kill -9` others know of a process's death, and whether anybody is taken for dead
-//! who lives. What is measured, and how, is in [`cenote_sim::detection`].
+//! The `detection` command: how long after `kill -9` others know of a process's death, and whether anybody is taken for
+//! dead who lives. What is measured, and how, is in [`cenote_sim::detection`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,8 +26,8 @@ pub struct Options {
     /// Processes that keep the cores busy meanwhile, with two threads each.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=32))]
     busy: u32,
-    /// Instead of killing, keep the cores busy for so many minutes, stop and continue processes, and count deaths: there must
-    /// be none.
+    /// Instead of killing, keep the cores busy for so many minutes, stop and continue processes, and count deaths:
+    /// there must be none.
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     soak: Option<Duration>,
     /// The folder for the pool.

@@ -1,9 +1,9 @@
 //! The `exchange` command: what a compare-exchange costs, whatever executes it, in fetches of a line past the caches.
 //!
-//! A process exchanges one word over and over, from what it found to one more; a second process may do the same at the same
-//! time. The word is in a pool of each kind: coherent, where the CPU exchanges; without coherence, where the line is flushed around
-//! that; and delegated, where a third process serves (this one: it has made the pools and waits). With two cores, the server and
-//! two that ask it share them.
+//! A process exchanges one word over and over, from what it found to one more; a second process may do the same at the
+//! same time. The word is in a pool of each kind: coherent, where the CPU exchanges; without coherence, where the line
+//! is flushed around that; and delegated, where a third process serves (this one: it has made the pools and waits).
+//! With two cores, the server and two that ask it share them.
 //!
 //! The processes are [parts](crate::parts).
 

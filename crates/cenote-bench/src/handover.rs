@@ -1,7 +1,9 @@
-//! The `directory-locks` command: a lock and 4 KiB that it covers, again by the process that had it last, and handed over between two processes.
+//! The `directory-locks` command: a lock and 4 KiB that it covers, again by the process that had it last, and handed
+//! over between two processes.
 //!
-//! Each handover is forced: the value says whose turn it is, so the processes alternate. The process that has its turn adds 1 to all words. With the C library's mutexes a process
-//! copies the value out and back, as it would have to on memory that it must not compute in. The sums are checked: a lost increment ends the run.
+//! Each handover is forced: the value says whose turn it is, so the processes alternate. The process that has its turn
+//! adds 1 to all words. With the C library's mutexes a process copies the value out and back, as it would have to on
+//! memory that it must not compute in. The sums are checked: a lost increment ends the run.
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};

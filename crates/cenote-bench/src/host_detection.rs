@@ -2,12 +2,13 @@
 //! lives is ever taken for failed.
 //!
 //! Hosts are processes of this machine: an agent and a worker that writes without pause. Each round starts a host, lets
-//! it work, and kills it (all its processes at once) or stops it; another process, which is a host of its own, reads the host's
-//! state in the pool again and again and notes when it is suspected, when its generation has moved, and when nothing of it is
-//! left in the process table. Times are from just before the first signal. A monitor fences by killing.
+//! it work, and kills it (all its processes at once) or stops it; another process, which is a host of its own, reads
+//! the host's state in the pool again and again and notes when it is suspected, when its generation has moved, and when
+//! nothing of it is left in the process table. Times are from just before the first signal. A monitor fences by
+//! killing.
 //!
-//! With `--soak` nobody fails: hosts work, and as many threads as there are processors, or as asked for, compute. What is
-//! reported is how often a host was suspected, and the longest silence of each that the observer saw.
+//! With `--soak` nobody fails: hosts work, and as many threads as there are processors, or as asked for, compute. What
+//! is reported is how often a host was suspected, and the longest silence of each that the observer saw.
 //!
 //! The parts are this program with a hidden subcommand; each ends when its standard input does.
 
@@ -19,7 +20,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use cenote::memory::Memory;
-use cenote::pod::format::host::{HostPhase, HostRecord};
+use cenote::pod::format::host_entry::{HostPhase, HostRecord};
 use cenote::{Coherent, HostAgent, MonitorOptions, Pool};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,10 +1,11 @@
 //! The `line` command: what it costs this machine to fetch a line of 64 bytes from memory past its caches.
 //!
-//! Random lines of a mapped file are flushed, a fence waits for that, and a word of each is loaded: one line, then several lines under one
-//! fence. Two forms are measured. *Back to back*, the next flush may begin while the last load is on its way, as between the lookups of a
-//! benchmark's loop; its figure for one line is the unit. *Dependent*, the place of an access hangs on the word loaded before it, so that
-//! none begins before the last has ended, as between the steps of one lookup. `load` is the dependent form without flush and fence: an
-//! ordinary miss, if the file is much larger than the cache. The file is unlinked before it is measured and nothing is left behind.
+//! Random lines of a mapped file are flushed, a fence waits for that, and a word of each is loaded: one line, then
+//! several lines under one fence. Two forms are measured. *Back to back*, the next flush may begin while the last load
+//! is on its way, as between the lookups of a benchmark's loop; its figure for one line is the unit. *Dependent*, the
+//! place of an access hangs on the word loaded before it, so that none begins before the last has ended, as between the
+//! steps of one lookup. `load` is the dependent form without flush and fence: an ordinary miss, if the file is much
+//! larger than the cache. The file is unlinked before it is measured and nothing is left behind.
 //!
 //! Time is read once for every few accesses; what is reported is the median over all of these.
 

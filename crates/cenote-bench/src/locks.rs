@@ -1,9 +1,10 @@
 //! The `locks` command: what it costs that a lock survives its owner.
 //!
-//! Each of the pool's locks stands beside the plain one of its kind, over the same memory contract, and beside the C library's
-//! process-shared mutexes, robust and not, its reader-writer lock, and `parking_lot`. Measured is a pair of lock and unlock with one increment
-//! of a shared counter between: by one thread; by two threads of one process; by two processes. All kinds take turns; a ratio is
-//! taken within a round before its median is. The counters are checked: a lost increment ends the run.
+//! Each of the pool's locks stands beside the plain one of its kind, over the same memory contract, and beside the C
+//! library's process-shared mutexes, robust and not, its reader-writer lock, and `parking_lot`. Measured is a pair of
+//! lock and unlock with one increment of a shared counter between: by one thread; by two threads of one process; by two
+//! processes. All kinds take turns; a ratio is taken within a round before its median is. The counters are checked: a
+//! lost increment ends the run.
 //!
 //! The processes are this program once more with a hidden subcommand, which waits for a line before it begins.
 

@@ -18,12 +18,13 @@
 //! - `detection` measures how long after a process's death others know of it. See [`mod@detection`].
 //! - `host-detection` measures how soon a host of a pod that failed is known, fenced and recovered. See
 //!   [`mod@host_detection`].
-//! - `near` measures the near-memory map on worker threads beside ordered maps of one process, in batches. See [`mod@near`].
+//! - `near` measures the near-memory map on worker threads beside ordered maps of one process, in batches. See
+//!   [`mod@near`].
 //! - `all` measures everything, and keeps the results. See [`mod@all`].
 //! - `report` writes `docs/benchmarks.md` from results, with the aims. See [`mod@page`].
 //!
-//! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios; [`mod@run`] is what
-//! a result says of its own run.
+//! What is compared is in [`subjects`], one file a peer; [`report`] and [`mod@table`] print medians and ratios;
+//! [`mod@run`] is what a result says of its own run.
 
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
@@ -72,7 +73,8 @@ struct Arguments {
 enum Command {
     /// The hash map beside dashmap, scc, LMDB and Redis: 8-byte keys and values, one thread.
     Hash(hash::Options),
-    /// The ordered map beside scc, crossbeam, concurrent-map, LMDB, redb and BTreeOLC: 8-byte keys and values, one thread.
+    /// The ordered map beside scc, crossbeam, concurrent-map, LMDB, redb and BTreeOLC: 8-byte keys and values, one
+    /// thread.
     Ordered(hash::Options),
     /// Flush, fence and load of random lines: what this machine takes to fetch a line past its caches.
     Line(line::Options),
@@ -86,9 +88,11 @@ enum Command {
     Alloc(alloc::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
-    /// A lock and 4 KiB under it: taken again, and handed over between two processes, beside pthread's locks and copies.
+    /// A lock and 4 KiB under it: taken again, and handed over between two processes, beside pthread's locks and
+    /// copies.
     DirectoryLocks(handover::Options),
-    /// A hash table with a lock for each bucket under YCSB, and a store with one lock under TPC-C, over each kind of lock; `--kill`: with workers that are killed.
+    /// A hash table with a lock for each bucket under YCSB, and a store with one lock under TPC-C, over each kind of
+    /// lock; `--kill`: with workers that are killed.
     Applications(applications::Options),
     /// Locks that many want at once, beside robust pthread mutexes: throughput, longest waits, CPU of those who wait.
     Waiting(waiting::Options),
@@ -100,7 +104,8 @@ enum Command {
     Detection(detection::Options),
     /// How soon a host that failed is known, fenced and recovered; `--soak`: whether one that lives is ever suspected.
     HostDetection(host_detection::Options),
-    /// The near-memory map on worker threads beside crossbeam's skip list and concurrent-map, in batches of gets and inserts.
+    /// The near-memory map on worker threads beside crossbeam's skip list and concurrent-map, in batches of gets and
+    /// inserts.
     Near(near::Options),
     /// Everything, with the aims; `--results` keeps what was measured.
     All(all::Options),

@@ -1,8 +1,11 @@
-//! The `near` command: the near-memory map on worker threads beside crossbeam's skip list and concurrent-map, in batches.
+//! The `near` command: the near-memory map on worker threads beside crossbeam's skip list and concurrent-map, in
+//! batches.
 //!
-//! All get the same batches and give the same vector of answers: the near map executes a batch by its own worker threads, and of the others each of as many threads executes an equal part of it, by single operations on the shared map. So
-//! the near map's host part, which is one thread, is in its time. Gets are of keys that are there; inserts bind keys that are not, each beside one that is there. Keys are chosen evenly or by a zipfian
-//! distribution. Rounds are interleaved; a ratio is the median of the ratios of rounds.
+//! All get the same batches and give the same vector of answers: the near map executes a batch by its own worker
+//! threads, and of the others each of as many threads executes an equal part of it, by single operations on the shared
+//! map. So the near map's host part, which is one thread, is in its time. Gets are of keys that are there; inserts bind
+//! keys that are not, each beside one that is there. Keys are chosen evenly or by a zipfian distribution. Rounds are
+//! interleaved; a ratio is the median of the ratios of rounds.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! The `ordered` command: Cenote's ordered map beside ordered maps of one process, LMDB, redb and BTreeOLC, through the phases of
-//! [`mod@crate::hash`], with keys chosen uniformly, and scans of 50 keys.
+//! The `ordered` command: Cenote's ordered map beside ordered maps of one process, LMDB, redb and BTreeOLC, through the
+//! phases of [`mod@crate::hash`], with keys chosen uniformly, and scans of 50 keys.
 
 use crate::hash::{Entry, Options, Plan, report_of};
 use crate::subjects::Failure;

@@ -1,8 +1,9 @@
 //! Parts: this program once more, with a hidden subcommand, as processes that measure when they are told to.
 //!
-//! A part is told what to do a line at a time. It prepares that, warms up and answers `ready`; `go` starts its clock; it
-//! answers with the operations it has done and the nanoseconds it took. A part that is not asked waits for its standard input
-//! and takes no time. A part ends when its standard input does, and so with its parent however that ends.
+//! A part is told what to do a line at a time. It prepares that, warms up and answers `ready`; `go` starts its clock;
+//! it answers with the operations it has done and the nanoseconds it took. A part that is not asked waits for its
+//! standard input and takes no time. A part ends when its standard input does, and so with its parent however that
+//! ends.
 
 use crate::subjects::{Failure, check};
 use std::ffi::OsStr;
@@ -97,8 +98,8 @@ impl Drop for Part {
     }
 }
 
-/// Operations a second of some parts that start at the same time: the sum of theirs. `task` says what the part of a number
-/// is told.
+/// Operations a second of some parts that start at the same time: the sum of theirs. `task` says what the part of a
+/// number is told.
 pub fn together(parts: &mut [Part], task: impl Fn(usize) -> String) -> Result<f64, Failure> {
     for (n, part) in parts.iter_mut().enumerate() {
         part.say(&task(n))?;
@@ -151,8 +152,8 @@ pub fn unknown(task: &str) -> Failure {
     Failure::Broken(format!("a part was told \"{task}\""))
 }
 
-/// Goes through the operations, over and over, until the time is over; how many, and the nanoseconds. `stretch` returns 0 if
-/// all it read was right.
+/// Goes through the operations, over and over, until the time is over; how many, and the nanoseconds. `stretch` returns
+/// 0 if all it read was right.
 pub fn repeat<T>(
     time: Duration,
     operations: &[T],

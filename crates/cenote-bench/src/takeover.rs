@@ -1,8 +1,9 @@
 //! The `takeover` command: for how long exchanges are held up when the process that executes them is killed.
 //!
-//! Each round makes a pool whose exchanges a server executes. One process opens it first, so that it is the server; others join and exchange words of
-//! their own without pause, twice as many threads as there are processors by default, so that the server has to share those. Then the server is killed: one of the
-//! others takes over. What is reported is the longest exchange of each of them, from its request to its answer.
+//! Each round makes a pool whose exchanges a server executes. One process opens it first, so that it is the server;
+//! others join and exchange words of their own without pause, twice as many threads as there are processors by default,
+//! so that the server has to share those. Then the server is killed: one of the others takes over. What is reported is
+//! the longest exchange of each of them, from its request to its answer.
 //!
 //! The parts are this program with a hidden subcommand; each ends when its standard input does.
 

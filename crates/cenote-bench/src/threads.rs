@@ -5,7 +5,8 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::subjects::Failure;
 
-/// Starts a thread of a scope for each of `works`. They begin when all are there; if one cannot be started, none begins.
+/// Starts a thread of a scope for each of `works`. They begin when all are there; if one cannot be started, none
+/// begins.
 pub fn start_all<'scope, 'env, T: Send + 'scope, W>(
     scope: &'scope Scope<'scope, 'env>,
     works: impl IntoIterator<Item = W>,

@@ -1,16 +1,16 @@
 //! The `together` command: several processes on one store, Cenote's ordered map beside LMDB and redb.
 //!
-//! Each store is filled by one process, which then closes it. Some parts ([`crate::parts`]) open it and keep it open, and
-//! all stores stay there for the whole run. In a round every store takes its turn, and of it one process alone and all at
-//! once, in turns:
+//! Each store is filled by one process, which then closes it. Some parts ([`crate::parts`]) open it and keep it open,
+//! and all stores stay there for the whole run. In a round every store takes its turn, and of it one process alone and
+//! all at once, in turns:
 //!
 //! 1. **insert**: each inserts its own share of new keys, a fixed number, one put a transaction: so all stores grow
 //!    alike, whatever their speed;
 //! 2. **update**: writes existing keys for a fixed time, uniformly chosen, with a new value each;
 //! 3. **get**: reads the same way. The forms of a store differ in its read transactions.
 //!
-//! A store that one process alone may have open is measured so, and its row for several says why it is empty. Every value
-//! read is checked. Reported are medians over the rounds; a ratio is taken within a round before its median is.
+//! A store that one process alone may have open is measured so, and its row for several says why it is empty. Every
+//! value read is checked. Reported are medians over the rounds; a ratio is taken within a round before its median is.
 
 use crate::hash::value_of;
 use crate::parts::{Part, Work, answer, repeat, serve, together, unknown};
@@ -205,8 +205,8 @@ struct Opened {
 }
 
 impl Opened {
-    /// Fills a store and has the parts open it. Then its directory is removed, so that nothing is left behind however the
-    /// run ends.
+    /// Fills a store and has the parts open it. Then its directory is removed, so that nothing is left behind however
+    /// the run ends.
     fn new(program: &Path, store: usize, options: &Options) -> Result<Self, Failure> {
         let directory = temporary("together", Path::new("/dev/shm"))?;
         (STORES[store].fill)(directory.path(), options.records)?;

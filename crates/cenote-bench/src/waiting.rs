@@ -1,9 +1,9 @@
 //! The `waiting` command: locks that many want, held for so long that all others wait.
 //!
-//! Some threads, or processes, take one lock in turn, hold it for a time in which they sleep, and let it go. Measured is how many holds
-//! there are in a second, how long the longest wait was beside the mean one, and how much of a processor all of them took together, from
-//! their first wish to their last hold. Cenote's locks stand beside the C library's robust process-shared mutex; all kinds take turns
-//! within a round, ratios are taken within a round.
+//! Some threads, or processes, take one lock in turn, hold it for a time in which they sleep, and let it go. Measured
+//! is how many holds there are in a second, how long the longest wait was beside the mean one, and how much of a
+//! processor all of them took together, from their first wish to their last hold. Cenote's locks stand beside the C
+//! library's robust process-shared mutex; all kinds take turns within a round, ratios are taken within a round.
 //!
 //! `--idle` measures what it costs to wait only: one holds the lock all the time.
 

@@ -1,4 +1,5 @@
-//! `cenote-bench applications` measures both applications over each kind of lock, kills workers, and leaves nothing behind.
+//! `cenote-bench applications` measures both applications over each kind of lock, kills workers, and leaves nothing
+//! behind.
 
 use serde_json::Value;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! `cenote-bench report`: docs/benchmarks.md and README's rows are what it writes from docs/benchmarks; what is no result is
-//! refused.
+//! `cenote-bench report`: docs/benchmarks.md and README's rows are what it writes from docs/benchmarks; what is no
+//! result is refused.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

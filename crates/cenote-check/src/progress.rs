@@ -1,4 +1,5 @@
-//! Progress: a living instance finishes what it began within a bound of its own steps, whichever others are stopped or dead.
+//! Progress: a living instance finishes what it began within a bound of its own steps, whichever others are stopped or
+//! dead.
 //!
 //! Only own steps count. An instance that runs alone while all others are stopped needs a bounded number of them if the
 //! code is obstruction-free; if it needs no more under any schedule, the code is wait-free (Herlihy 1991, "Wait-free

@@ -1,9 +1,10 @@
-//! Bus errors in pools. If a pool is truncated while a command has it open, the next access to the missing bytes is a bus error, which would
-//! end the command without a message. A handler of that signal says what happened, and ends the command with exit code 1. To the other
-//! processes that share the pool this is a death like any other.
+//! Bus errors in pools. If a pool is truncated while a command has it open, the next access to the missing bytes is a
+//! bus error, which would end the command without a message. A handler of that signal says what happened, and ends the
+//! command with exit code 1. To the other processes that share the pool this is a death like any other.
 //!
-//! A handler may not allocate and may take no lock, as the thread may have been doing just that. So it builds the message in a buffer on the
-//! stack, and makes system calls only. A bus error elsewhere than in a pool ends the command as it would without a handler.
+//! A handler may not allocate and may take no lock, as the thread may have been doing just that. So it builds the
+//! message in a buffer on the stack, and makes system calls only. A bus error elsewhere than in a pool ends the command
+//! as it would without a handler.
 
 use std::os::fd::RawFd;
 
@@ -20,7 +21,8 @@ pub fn explain(json: bool) {
         true => handle::<true>,
         false => handle::<false>,
     };
-    // SAFETY: all zeroes is a valid `sigaction`; the handler has the form that SA_SIGINFO wants, and keeps to what a handler may do.
+    // SAFETY: all zeroes is a valid `sigaction`; the handler has the form that SA_SIGINFO wants, and keeps to what a
+    // handler may do.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as usize;
@@ -36,11 +38,13 @@ extern "C" fn handle<const JSON: bool>(
     info: *mut libc::siginfo_t,
     _: *mut libc::c_void,
 ) {
-    // SAFETY: with SA_SIGINFO the kernel hands over a valid structure. Its address is one if the kernel raised the signal: then its code is positive.
+    // SAFETY: with SA_SIGINFO the kernel hands over a valid structure. Its address is one if the kernel raised the
+    // signal: then its code is positive.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     let found = if code > 0 { mapped_at(address) } else { None };
     let Some(pool) = found else {
-        // SAFETY: two calls that a handler may make. The signal is blocked until this handler returns, and then ends the process, as does the access that is tried again.
+        // SAFETY: two calls that a handler may make. The signal is blocked until this handler returns, and then ends
+        // the process, as does the access that is tried again.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);

@@ -1,4 +1,5 @@
-//! Judges the output file that a user named, before the work begins: a command replaces nothing that is not its own to replace.
+//! Judges the output file that a user named, before the work begins: a command replaces nothing that is not its own to
+//! replace.
 //!
 //! | what is there | what is done |
 //! |---|---|
@@ -89,7 +90,8 @@ pub fn judge(name: &Path) -> Result<Destination, Failure> {
     if kind.is_block_device() {
         return refused("it is a block device, which is not written to; name a file");
     }
-    // A pipe that is standard output is written through by any name, and a file that a shell has opened keeps what is in it.
+    // A pipe that is standard output is written through by any name, and a file that a shell has opened keeps what is
+    // in it.
     for (number, stream) in [(1, own(&io::stdout())), (2, own(&io::stderr()))] {
         let Ok(stream) = stream else { continue };
         if stream.metadata().is_ok_and(|stream| is_same(&stream, &found)) && !is_pool_file(&path, &found)? {
@@ -120,11 +122,12 @@ fn own(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// Where a name leads: a path of which the last part is no link, and what is there. Nothing is opened, so that no pipe waits for its other end.
+/// Where a name leads: a path of which the last part is no link, and what is there. Nothing is opened, so that no pipe
+/// waits for its other end.
 ///
-/// Each link is judged by the descriptor by which it is read: a link that is planted meanwhile is not followed. Fails if a link, or what is
-/// there, may have been planted: it is another user's, and in its folder all users may make files and none may remove those of others. The
-/// folder's owner is trusted.
+/// Each link is judged by the descriptor by which it is read: a link that is planted meanwhile is not followed. Fails
+/// if a link, or what is there, may have been planted: it is another user's, and in its folder all users may make files
+/// and none may remove those of others. The folder's owner is trusted.
 fn follow(name: &Path) -> Result<(PathBuf, Option<Metadata>), Failure> {
     let failed = || Failure::io(name.display());
     let mut path = name.to_owned();
@@ -181,7 +184,8 @@ fn new(name: &Path, path: &Path) -> Result<Destination, Failure> {
     Ok(Destination::Named(folder.join(file), None))
 }
 
-/// Whether a name is that of one of this process's descriptors, as a shell's `>(…)` makes them: the file behind it is kept, too.
+/// Whether a name is that of one of this process's descriptors, as a shell's `>(…)` makes them: the file behind it is
+/// kept, too.
 fn is_descriptor(name: &Path) -> bool {
     let folder = name
         .parent()
@@ -207,7 +211,8 @@ fn through(name: &Path, path: &Path, found: &Metadata) -> Result<Destination, Fa
     }
 }
 
-/// Fails unless a regular file may be replaced: one that the user may read, so that it is known to be no pool, and write.
+/// Fails unless a regular file may be replaced: one that the user may read, so that it is known to be no pool, and
+/// write.
 fn replaceable(name: &Path, path: &Path, found: &Metadata) -> Result<(), Failure> {
     let failed = || Failure::io(name.display());
     let file = OpenOptions::new()
@@ -225,7 +230,8 @@ fn replaceable(name: &Path, path: &Path, found: &Metadata) -> Result<(), Failure
     }
 }
 
-/// Judges a path without links again, right before its file is replaced: what has come meanwhile must be a file that may go.
+/// Judges a path without links again, right before its file is replaced: what has come meanwhile must be a file that
+/// may go.
 pub fn judge_again(name: &Path, path: &Path) -> Result<(), Failure> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,7 +1,7 @@
 //! Health on a Unix socket: every client that connects is sent one line of JSON, and the connection is closed.
 //!
-//! A socket that an earlier process has left under the name is replaced: it is this user's, and no process answers on it. Anything else
-//! that has the name stays, at the beginning and at the end.
+//! A socket that an earlier process has left under the name is replaced: it is this user's, and no process answers on
+//! it. Anything else that has the name stays, at the beginning and at the end.
 
 use std::fs::Metadata;
 use std::io::{self, Write};
@@ -25,8 +25,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Takes the name, before anything else is begun. Clients that connect wait. A socket of this user's on which no process answers
-    /// any more is replaced.
+    /// Takes the name, before anything else is begun. Clients that connect wait. A socket of this user's on which no
+    /// process answers any more is replaced.
     pub fn bind(path: &Path) -> Result<Self, Failure> {
         if let Some(folder) = path.parent() {
             // If the folder was needed, binding reports the failure.

@@ -63,8 +63,8 @@ pub fn open(path: Option<&Path>) -> Result<(Box<dyn BufRead>, Position), Failure
     Ok((Packing::of(path).unpack(buffered), position))
 }
 
-/// Reads all of a file, or of standard input: at most so many bytes, or why not more. What is longer is not read to its end, and a file
-/// of which that is known not at all.
+/// Reads all of a file, or of standard input: at most so many bytes, or why not more. What is longer is not read to its
+/// end, and a file of which that is known not at all.
 pub fn whole(path: Option<&Path>, (most, why): (u64, &str)) -> Result<Vec<u8>, Failure> {
     let name = path.map_or("standard input".into(), Path::to_string_lossy);
     let failed = || Failure::io(&name);

@@ -9,8 +9,8 @@ type Cleanup = Box<dyn FnOnce() + Send>;
 
 static CLEANUPS: Mutex<Vec<Cleanup>> = Mutex::new(Vec::new());
 
-/// Runs `cleanup` if a signal ends this process; after that the process exits with 128 + the signal's number, as
-/// a shell would say it. Call it before other threads are started, because threads inherit the signals that are blocked.
+/// Runs `cleanup` if a signal ends this process; after that the process exits with 128 + the signal's number, as a
+/// shell would say it. Call it before other threads are started, because threads inherit the signals that are blocked.
 pub fn on_interrupt(cleanup: impl FnOnce() + Send + 'static) {
     let Ok(mut cleanups) = CLEANUPS.lock() else { return };
     cleanups.push(Box::new(cleanup));
@@ -30,8 +30,8 @@ pub fn on_interrupt(cleanup: impl FnOnce() + Send + 'static) {
         });
 }
 
-/// From now on, SIGINT, SIGTERM and SIGHUP do not end this process; they are handed over here. Call it before other threads are
-/// started, and not together with [`on_interrupt`].
+/// From now on, SIGINT, SIGTERM and SIGHUP do not end this process; they are handed over here. Call it before other
+/// threads are started, and not together with [`on_interrupt`].
 pub fn signals() -> std::sync::mpsc::Receiver<i32> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let signals = block();
@@ -42,8 +42,8 @@ pub fn signals() -> std::sync::mpsc::Receiver<i32> {
     receiver
 }
 
-/// Makes a write beyond this process's limit on file sizes (`ulimit -f`) an error of the call, and no signal. Call it before other threads
-/// are started.
+/// Makes a write beyond this process's limit on file sizes (`ulimit -f`) an error of the call, and no signal. Call it
+/// before other threads are started.
 pub fn block_file_size() {
     block_these(&[libc::SIGXFSZ]);
 }

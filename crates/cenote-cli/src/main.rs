@@ -37,16 +37,16 @@ struct Cli {
     /// Print results as JSON, for scripts
     #[arg(long, global = true)]
     json: bool,
-    /// The id of this host in the pod that shares the pool; default: CENOTE_HOST, the file that CENOTE_HOST_FILE names, or
-    /// /etc/cenote/host. 0 for a machine on its own
+    /// The id of this host in the pod that shares the pool; default: CENOTE_HOST, the file that CENOTE_HOST_FILE names,
+    /// or /etc/cenote/host. 0 for a machine on its own
     #[arg(long, global = true, value_name = "N")]
     host: Option<u32>,
-    /// The file that holds the locks by which this machine's processes see which of them live; the same for all of them, and no other
-    /// machine's. Made if there is none. Default: CENOTE_LOCK_FILE, or the pool itself
+    /// The file that holds the locks by which this machine's processes see which of them live; the same for all of
+    /// them, and no other machine's. Made if there is none. Default: CENOTE_LOCK_FILE, or the pool itself
     #[arg(long, global = true, value_name = "FILE")]
     lock_file: Option<std::path::PathBuf>,
-    /// Open a pool although it, or its lock file, belongs neither to you nor to root, or although every user may write it. A user that may
-    /// write a pool can change and destroy all that is in it. Also: CENOTE_TRUST_OWNER=1
+    /// Open a pool although it, or its lock file, belongs neither to you nor to root, or although every user may write
+    /// it. A user that may write a pool can change and destroy all that is in it. Also: CENOTE_TRUST_OWNER=1
     #[arg(long, global = true)]
     trust_owner: bool,
     #[command(subcommand)]

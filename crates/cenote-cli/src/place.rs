@@ -1,5 +1,6 @@
-//! A pool to measure on: a given one, or a temporary one that is removed at the end, also when the command is interrupted.
-//! A command that needs the pool's name no longer may remove it at once; then not even a kill leaves the pool behind.
+//! A pool to measure on: a given one, or a temporary one that is removed at the end, also when the command is
+//! interrupted. A command that needs the pool's name no longer may remove it at once; then not even a kill leaves the
+//! pool behind.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,8 @@ impl Place {
         })
     }
 
-    /// Removes the name of a temporary pool that is open: it lasts as long as a process has it open, and cannot be opened again.
+    /// Removes the name of a temporary pool that is open: it lasts as long as a process has it open, and cannot be
+    /// opened again.
     pub fn unlink(&mut self) {
         self.folder = None;
     }

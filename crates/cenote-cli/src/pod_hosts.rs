@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cenote::pod::format::host::{HostPhase, HostState};
+use cenote::pod::format::host_entry::{HostPhase, HostState};
 use cenote::{Coherent, Delegated, Kind, Noncoherent, Pool};
 
 use crate::failure::Failure;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use cenote::Options;
-use cenote::memory::{Backing, MapError};
+use cenote::memory::{Backing, MappingError};
 use cenote::pod::format::geometry::FRAME;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 
@@ -18,8 +18,8 @@ use crate::failure::Failure;
 /// The pool that a command works on.
 #[derive(clap::Args, Clone, Debug)]
 pub struct PoolArg {
-    /// The pool's file, or a device (/dev/daxX.Y, the memory of a PCI device). A name without a slash means that file here if there is
-    /// one, else /dev/shm/NAME
+    /// The pool's file, or a device (/dev/daxX.Y, the memory of a PCI device). A name without a slash means that file
+    /// here if there is one, else /dev/shm/NAME
     #[arg(value_name = "POOL")]
     pub pool: String,
 }
@@ -47,7 +47,9 @@ impl PoolArg {
         let path = self.path();
         match Backing::at(&path) {
             // To open a pipe would wait for its other end.
-            Err(error @ MapError::Unfit(_)) => Err(Failure::failed(format!("{}: {error}", path.display()))),
+            Err(error @ MappingError::Unfit(_)) => {
+                Err(Failure::failed(format!("{}: {error}", path.display())))
+            }
             Ok(None) => Err(Failure::failed(format!(
                 "{}: there is no such pool; create it with `cenote create {}`",
                 path.display(),
@@ -77,7 +79,8 @@ pub fn resolve(name: &str) -> PathBuf {
     }
 }
 
-/// Bytes that a value has at most in the pool at a path: what the pool may grow to, and what its file has or finds on its file system.
+/// Bytes that a value has at most in the pool at a path: what the pool may grow to, and what its file has or finds on
+/// its file system.
 pub fn room(path: &Path) -> Result<u64, Failure> {
     let failed = || Failure::io(path.display());
     if let Ok(Some(Backing::Device(device))) = Backing::at(path) {
@@ -178,13 +181,13 @@ fn this_host() -> Result<u32, Failure> {
     Ok(cenote::host_id(given_host())?)
 }
 
-/// Options with the id of this host, what `--host` says, else that of the environment or the file if the pool is a pod's; and with what else was
-/// given.
+/// Options with the id of this host, what `--host` says, else that of the environment or the file if the pool is a
+/// pod's; and with what else was given.
 pub fn on_this_host(path: &Path, options: &Options) -> cenote::Result<Options> {
     let host = match given_host() {
         Some(host) => host,
         None if cenote::has_hosts(path)? => cenote::host_id(None)?,
-        None => cenote::store::ALONE,
+        None => cenote::store::NO_HOST,
     };
     Ok(Options {
         host,

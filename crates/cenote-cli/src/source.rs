@@ -4,9 +4,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use cenote::causes::{HostError, Table};
-use cenote::memory::{MapError, Mapped, Memory};
+use cenote::memory::{Mapped, MappingError, Memory};
 use cenote::pod::Worker;
-use cenote::store::ALONE;
+use cenote::store::NO_HOST;
 use cenote::{Error, FsckReport, LockWait, MapReader, Options, OrderedReader, Pool, Range, Reader, Stat};
 
 use crate::complaint::complain;
@@ -18,8 +18,8 @@ use crate::pool::{on_this_host, with_given};
 /// How a command opens a pool that it only reads.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct ReadArg {
-    /// Read the pool without a place in it: nothing is written, recovered or held back. Done unasked if all places are taken, the
-    /// host has no agent, records are damaged, or the pool may not be written
+    /// Read the pool without a place in it: nothing is written, recovered or held back. Done unasked if all places are
+    /// taken, the host has no agent, records are damaged, or the pool may not be written
     #[arg(long)]
     pub read_only: bool,
 }
@@ -59,7 +59,7 @@ impl<M: Mapped> Source<M> {
 
     fn with_place(path: &Path) -> Result<Self, Error> {
         let options = Options {
-            tell_of_waits: Some(tell_wait),
+            on_lock_wait: Some(tell_wait),
             ..Options::default()
         };
         let pool = Pool::open(path, &on_this_host(path, &options)?)?;
@@ -91,7 +91,8 @@ fn tell_wait(wait: &LockWait) {
     );
 }
 
-/// Whether an error says that there is no place, or that nothing may be written, or may come from records that reading does not need.
+/// Whether an error says that there is no place, or that nothing may be written, or may come from records that reading
+/// does not need.
 fn is_of_places(error: &Error) -> bool {
     let is_permission = |error: &std::io::Error| {
         matches!(
@@ -103,13 +104,13 @@ fn is_of_places(error: &Error) -> bool {
         Error::TooMany { what, .. } => matches!(what, Table::Processes | Table::Workers),
         // A command with a wrong id, or none, should report that.
         Error::Host { host, source } => {
-            *host != ALONE && !matches!(source, HostError::Elsewhere | HostError::Unidentified)
+            *host != NO_HOST && !matches!(source, HostError::Elsewhere | HostError::Unidentified)
         }
         Error::Corrupt { .. } => true,
         Error::Io { source, .. }
-        | Error::Map(MapError::Os { source, .. })
+        | Error::Mapping(MappingError::Os { source, .. })
         | Error::LockFile {
-            source: MapError::Os { source, .. },
+            source: MappingError::Os { source, .. },
             ..
         } => is_permission(source),
         _ => false,
@@ -133,7 +134,7 @@ impl<M: Memory> Source<M> {
     /// Whether the pool is sound.
     pub fn fsck(&self) -> cenote::Result<FsckReport> {
         match self {
-            Self::Pool { pool, .. } => pool.fsck(false),
+            Self::Pool { pool, .. } => pool.fsck(),
             Self::Reader(reader) => reader.fsck(),
         }
     }
@@ -179,7 +180,8 @@ impl<M: Memory> SourceMap<'_, M> {
         }
     }
 
-    /// Copies of the first pairs of a range, so many at most, or of the last, the last one first; of a map that has no order none.
+    /// Copies of the first pairs of a range, so many at most, or of the last, the last one first; of a map that has no
+    /// order none.
     pub fn page(&self, range: Range<'_>, most: usize, reverse: bool) -> cenote::Result<Vec<Pair>> {
         let mut pairs = Vec::new();
         let take = |key: &[u8], value: &[u8]| {
@@ -197,8 +199,8 @@ impl<M: Memory> SourceMap<'_, M> {
     }
 }
 
-/// Opens the pool at a path to read it, as the kind of memory that it was created for, and evaluates an expression with it:
-/// `on_source!(&path, how, out, |source| work(&source)?)`. The expression is compiled once for each kind.
+/// Opens the pool at a path to read it, as the kind of memory that it was created for, and evaluates an expression with
+/// it: `on_source!(&path, how, out, |source| work(&source)?)`. The expression is compiled once for each kind.
 macro_rules! on_source {
     ($path:expr, $how:expr, $out:expr, |$source:ident| $work:expr) => {{
         let path: &std::path::Path = $path;

@@ -1,9 +1,9 @@
-//! Output files that a user named. They appear under their name only when they are complete; those whose name ends in .gz are
-//! compressed. [What has the name already](crate::destination) is replaced only if it is an ordinary file.
+//! Output files that a user named. They appear under their name only when they are complete; those whose name ends in
+//! .gz are compressed. [What has the name already](crate::destination) is replaced only if it is an ordinary file.
 //!
-//! Until it is complete, a file has an unguessable name in the same folder; it is removed if the work fails, or is interrupted. A
-//! replaced file keeps its mode. The user's umask decides the mode of a new file; a file made of a pool is never readable by users
-//! who may not read the pool.
+//! Until it is complete, a file has an unguessable name in the same folder; it is removed if the work fails, or is
+//! interrupted. A replaced file keeps its mode. The user's umask decides the mode of a new file; a file made of a pool
+//! is never readable by users who may not read the pool.
 
 use std::cell::Cell;
 use std::fs::{File, Metadata, Permissions};
@@ -37,8 +37,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Judges what a user named; `-` is standard output. Call it before anything costly is begun, and before threads are started
-    /// ([`on_interrupt`]).
+    /// Judges what a user named; `-` is standard output. Call it before anything costly is begun, and before threads
+    /// are started ([`on_interrupt`]).
     pub fn at(name: &Path) -> Result<Self, Failure> {
         let destination = judge(name)?;
         let partial = Arc::<Mutex<Option<PathBuf>>>::default();
@@ -59,7 +59,8 @@ impl Target {
         })
     }
 
-    /// The content comes from a pool: the file must not be that pool, and if it is new, only users who may read the pool may read it.
+    /// The content comes from a pool: the file must not be that pool, and if it is new, only users who may read the
+    /// pool may read it.
     pub fn made_of(mut self, pool: &Path) -> Result<Self, Failure> {
         self = self.not_over(pool, "the pool that is read")?;
         self.pool = Some(pool.metadata().map_err(Failure::io(pool.display()))?);
@@ -192,7 +193,8 @@ impl Target {
     }
 }
 
-/// A file, and whether it was a pipe that has no reader any more: it is no failure if the reader of standard output has enough.
+/// A file, and whether it was a pipe that has no reader any more: it is no failure if the reader of standard output has
+/// enough.
 struct Noted<'f> {
     file: &'f File,
     is_closed: &'f Cell<bool>,

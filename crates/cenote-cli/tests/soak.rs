@@ -1,5 +1,5 @@
-//! `cenote soak` as a user runs it, for a few seconds on each memory: checks that hold for runs of any length. Whether figures stay
-//! flat takes an hour, and is not tested here.
+//! `cenote soak` as a user runs it, for a few seconds on each memory: checks that hold for runs of any length. Whether
+//! figures stay flat takes an hour, and is not tested here.
 
 use std::process::Command;
 

@@ -1,6 +1,7 @@
 //! A map that is replicated over memory nodes, as a system: nodes, a master, clients, over TCP.
 //!
-//! The protocols are those of [`cenote_replica`], whose page is `docs/protocols/replicated-map.md`; how to run a cluster is in `docs/cluster.md`.
+//! The protocols are those of [`cenote_replica`], whose page is `docs/protocols/replicated-map.md`; how to run a
+//! cluster is in `docs/cluster.md`.
 //!
 //! | module | |
 //! |---|---|

@@ -21,7 +21,8 @@ use crate::together::{TOGETHER, together};
 const CHANGES_PER_UPKEEP: u32 = 64;
 /// So many bytes of a value count as a change.
 const BYTES_PER_CHANGE: usize = 1 << 18;
-/// For how much longer than the lease of a client that stands still another one waits for the end of what that may still read, before memory counts as full: to give it up takes a closing, and the eras some heartbeats.
+/// For how much longer than the lease of a client that stands still another one waits for the end of what that may
+/// still read, before memory counts as full: to give it up takes a closing, and the eras some heartbeats.
 const SPARE: Duration = Duration::from_secs(1);
 /// The time between two attempts, as long as a heartbeat: eras are told by these.
 const WAIT: Duration = Duration::from_millis(20);
@@ -37,7 +38,8 @@ pub struct Options {
     pub name: String,
     /// How long a batch of verbs may take before its outcome counts as unknown.
     pub deadline: Duration,
-    /// A folder with files of memory nodes of this machine: their memory is mapped, and this thread executes its verbs ([`crate::mapped`]). `None`, and other nodes: over TCP.
+    /// A folder with files of memory nodes of this machine: their memory is mapped, and this thread executes its verbs
+    /// ([`crate::mapped`]). `None`, and other nodes: over TCP.
     pub mapped: Option<PathBuf>,
 }
 
@@ -61,7 +63,7 @@ pub struct Map {
     runtime: Runtime,
     changes: u32,
     /// How long it waits for memory that others may still read.
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Map {
@@ -97,7 +99,7 @@ impl Map {
             local,
             runtime,
             changes: 0,
-            patience: lease.saturating_add(SPARE),
+            timeout: lease.saturating_add(SPARE),
         })
     }
 
@@ -137,7 +139,7 @@ impl Map {
         }
         let mut outcome = self.run(&operation);
         let begun = Instant::now();
-        while begun.elapsed() < self.patience {
+        while begun.elapsed() < self.timeout {
             match outcome {
                 Err(Error::Map(MapError::Full(_))) => {}
                 outcome => return outcome,
@@ -177,7 +179,8 @@ impl Map {
 
     /// Binds a key to a value.
     ///
-    /// A value may have 1 GiB. Cost: four round trips, one if the key was bound, and one for each MiB of the value beyond the first.
+    /// A value may have 1 GiB. Cost: four round trips, one if the key was bound, and one for each MiB of the value
+    /// beyond the first.
     ///
     /// Errors: those of [`Client::put`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
@@ -214,7 +217,8 @@ impl Map {
         Ok(values)
     }
 
-    /// Binds keys to values; of a key that is there twice, the later value counts. It is no transaction: if it fails, some keys may be bound.
+    /// Binds keys to values; of a key that is there twice, the later value counts. It is no transaction: if it fails,
+    /// some keys may be bound.
     ///
     /// Cost: that of two puts for each 16 keys, as a client has half as many changes in flight.
     pub fn put_many(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
@@ -255,7 +259,8 @@ impl Map {
         self.run(async |client| client.get_versioned(key).await)
     }
 
-    /// Binds a key to a value if nobody has changed it since this version was read (compare-and-swap). Returns its version from now on, or what it is bound to instead.
+    /// Binds a key to a value if nobody has changed it since this version was read (compare-and-swap). Returns its
+    /// version from now on, or what it is bound to instead.
     ///
     /// Cost: four round trips, and one if the client has not used the key just now.
     pub fn replace_if(&mut self, key: &[u8], version: Version, value: &[u8]) -> Result<Replaced, Error> {
@@ -267,7 +272,8 @@ impl Map {
         self.run(async |client| client.round_trip().await)
     }
 
-    /// What the batches of this map's client have taken so far: the round trips of its operations, without what its own processor does between them.
+    /// What the batches of this map's client have taken so far: the round trips of its operations, without what its own
+    /// processor does between them.
     pub fn batches(&self) -> Batches {
         self.client.net().batches()
     }

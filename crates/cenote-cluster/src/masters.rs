@@ -59,18 +59,18 @@ impl Masters {
         self.0[0]
     }
 
-    /// Asks the leader, who may take so long to answer. A question that only reads, or that may be asked twice: if there are several masters, it is asked
-    /// again for as long as none of them leads.
+    /// Asks the leader, who may take so long to answer. A question that only reads, or that may be asked twice: if
+    /// there are several masters, it is asked again for as long as none of them leads.
     ///
     /// Errors: [`Error::Master`], [`Error::NoLeader`].
     pub fn ask(
         &self,
         credentials: impl Into<Credentials>,
         ask: &Ask,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Told, Error> {
         Search::new(self, credentials)
-            .ask(ask, patience)
+            .ask(ask, timeout)
             .map(|(told, _)| told)
     }
 }
@@ -102,8 +102,8 @@ impl Search {
             .unwrap_or(self.masters.0[self.turn % self.masters.0.len()])
     }
 
-    /// Connects to the one whose turn it is. If there are others, it is asked whether it leads; one that stands by or does not answer is passed over the
-    /// next time.
+    /// Connects to the one whose turn it is. If there are others, it is asked whether it leads; one that stands by or
+    /// does not answer is passed over the next time.
     pub fn line(&mut self) -> io::Result<Line> {
         let line = Line::open(self.at(), &self.credentials).and_then(|mut line| {
             if self.masters.0.len() > 1 || self.hint.is_some() {
@@ -144,16 +144,16 @@ impl Search {
     }
 
     /// Asks the leader: see [`Masters::ask`]. Returns the connection as well.
-    pub fn ask(&mut self, ask: &Ask, patience: Duration) -> Result<(Told, Line), Error> {
+    pub fn ask(&mut self, ask: &Ask, timeout: Duration) -> Result<(Told, Line), Error> {
         let begun = Instant::now();
         let is_one = self.masters.0.len() == 1;
         loop {
             let (master, was_told) = (self.at(), self.hint.is_some());
             let asked = self.line().and_then(|mut line| {
-                line.set_timeout(patience)?;
+                line.set_timeout(timeout)?;
                 Ok((line.ask(ask)?, line))
             });
-            let is_over = begun.elapsed() > patience;
+            let is_over = begun.elapsed() > timeout;
             match asked {
                 Ok((Told::Standby { .. }, _)) if is_over => {
                     return Err(Error::NoLeader(self.masters.to_string()));

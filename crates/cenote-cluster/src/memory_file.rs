@@ -7,8 +7,9 @@
 //! | 4096 | for each number of a region: its bytes (8), where they begin (8), its key (8); no bytes: not held |
 //! | then, from the next 64 KiB on | the regions |
 //!
-//! One process has it open; the kernel's lock on the file says so. The process writes whatever takes effect to the file before it answers, by
-//! system calls, so what was answered outlives it however it ends: the kernel has it. All that a crash can tear is
+//! One process has it open; the kernel's lock on the file says so. The process writes whatever takes effect to the file
+//! before it answers, by system calls, so what was answered outlives it however it ends: the kernel has it. All that a
+//! crash can tear is
 //!
 //! | a process that is killed | leaves |
 //! |---|---|
@@ -17,8 +18,9 @@
 //! | as it begins or forgets a region | the region held or not, as its entry is written at once and last; the master asks again, or gives the node up |
 //! | in a new key | the old key or the new one: they are 8 bytes in one page |
 //!
-//! A machine that stops takes with it what the kernel had not written back, in no order. So the file names the boot in which it is in use, and
-//! another boot takes it only if it was [ended](MemoryFile::end) in order: written back, and marked as such.
+//! A machine that stops takes with it what the kernel had not written back, in no order. So the file names the boot in
+//! which it is in use, and another boot takes it only if it was [ended](MemoryFile::end) in order: written back, and
+//! marked as such.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -92,7 +94,7 @@ pub struct MemoryFile {
     incarnation: u64,
     /// As it was when the file was opened.
     term: u64,
-    /// Whoever changes the file has it; [`MemoryFile::end`] keeps it.
+    /// The thread that changes the file has it; [`MemoryFile::end`] keeps it.
     entries: Mutex<BTreeMap<u16, Entry>>,
 }
 
@@ -323,7 +325,8 @@ impl MemoryFile {
         }
     }
 
-    /// Ends in order: nothing is changed any more, and the file is fit for another boot. Whoever changes it waits for ever, so end the process.
+    /// Ends in order: nothing is changed any more, and the file is fit for another boot. A thread that changes it waits
+    /// for ever, so end the process.
     pub fn end(&self) -> io::Result<()> {
         std::mem::forget(self.entries());
         self.file.sync_all()?;

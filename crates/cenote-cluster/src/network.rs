@@ -1,8 +1,9 @@
 //! The network of memory nodes over TCP, as a client or the master has it. In a `LocalSet`.
 //!
-//! A connection to a node is made with the first batch that goes there, and again when it has ended. Batches that go out meanwhile are unknown at once, as are those whose
-//! deadline ends. Batches of several operations share a connection, and are answered in any order. A node whose memory this process has mapped ([`crate::mapped`]) gets none: its
-//! verbs are executed here.
+//! A connection to a node is made with the first batch that goes there, and again when it has ended. Batches that go
+//! out meanwhile are unknown at once, as are those whose deadline ends. Batches of several operations share a
+//! connection, and are answered in any order. A node whose memory this process has mapped ([`crate::mapped`]) gets
+//! none: its verbs are executed here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -118,7 +119,8 @@ impl Network {
         self.folder = Some(folder);
     }
 
-    /// The memory of a node, if it is mapped. The node is asked for its incarnation when it is met first, so that no other node's memory is taken for its.
+    /// The memory of a node, if it is mapped. The node is asked for its incarnation when it is met first, so that no
+    /// other node's memory is taken for its.
     async fn mapped(&self, node: NodeId) -> Option<Rc<MappedClient>> {
         let folder = self.folder.as_ref()?;
         if let Some(known) = self.mapped.borrow().get(&node) {
@@ -269,7 +271,8 @@ impl Network {
         completions
     }
 
-    /// The way for verbs to a node, which is made if there is none, and the connection that it belongs to; waits for that.
+    /// The way for verbs to a node, which is made if there is none, and the connection that it belongs to; waits for
+    /// that.
     async fn link(&self, node: NodeId) -> Option<(Rc<Connection>, Rc<Link>)> {
         let peer = self.peers.borrow().get(&node).cloned()?;
         let connection = self.connection(&peer).await?;
@@ -288,7 +291,8 @@ impl Network {
         None
     }
 
-    /// Asks a node for what only the master asks for. `None` if it has not answered within the deadline, or obeys a later master.
+    /// Asks a node for what only the master asks for. `None` if it has not answered within the deadline, or obeys a
+    /// later master.
     pub async fn ask(&self, node: NodeId, items: &[Item]) -> Option<Vec<Answer>> {
         // Everybody may ask what a node has; it may be another cluster's.
         let is_led = items

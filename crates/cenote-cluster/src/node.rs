@@ -1,19 +1,22 @@
 //! A memory node: it holds regions, and executes verbs on them. It knows neither keys of the map nor the index.
 //!
-//! One thread executes everything, a verb after the other, so each verb is atomic; whether a verb's key is the region's is decided in the same step.
+//! One thread executes everything, a verb after the other, so each verb is atomic; whether a verb's key is the region's
+//! is decided in the same step.
 //!
-//! **Lease.** A node that the master has given up may have been stopped, or cut off, and come back: then its regions are elsewhere by now,
-//! and what it holds is stale. So it executes verbs only while it has a lease. The master sends a heartbeat, with the number of the last
-//! one whose answer it has. The node counts its lease from when it *sent* that answer, by its own clock; the master, which gives a node up,
-//! waits until a lease that it counts from when it *received* the last answer has run out. So the node's has run out before, whatever was
-//! on its way, and for how long the node was stopped.
+//! **Lease.** A node that the master has given up may have been stopped, or cut off, and come back: then its regions
+//! are elsewhere by now, and what it holds is stale. So it executes verbs only while it has a lease. The master sends a
+//! heartbeat, with the number of the last one whose answer it has. The node counts its lease from when it *sent* that
+//! answer, by its own clock; the master, which gives a node up, waits until a lease that it counts from when it
+//! *received* the last answer has run out. So the node's has run out before, whatever was on its way, and for how long
+//! the node was stopped.
 //!
-//! **Terms.** A master that was stopped may go on after another one has been elected, and what it had sent may arrive late. Each batch of a master names its
-//! term. A node that holds regions obeys the latest term that it has heard of, and refuses what masters of earlier ones ask for. One that holds nothing
-//! has nothing to lose, and obeys whoever asks. The term is in the file of a node's memory, if it has one.
+//! **Terms.** A master that was stopped may go on after another one has been elected, and what it had sent may arrive
+//! late. Each batch of a master names its term. A node that holds regions obeys the latest term that it has heard of,
+//! and refuses what masters of earlier ones ask for. One that holds nothing has nothing to lose, and obeys any master.
+//! The term is in the file of a node's memory, if it has one.
 //!
-//! **Restart.** A node whose memory is in a [file](crate::memory_file) comes back with its regions, their keys and its incarnation, and without
-//! a lease: it executes nothing before two heartbeats of a master that has not given it up.
+//! **Restart.** A node whose memory is in a [file](crate::memory_file) comes back with its regions, their keys and its
+//! incarnation, and without a lease: it executes nothing before two heartbeats of a master that has not given it up.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -51,7 +54,8 @@ pub struct Options {
     pub credentials: Credentials,
     /// Where its memory is, if it is to outlive the process; it has as many bytes for regions.
     pub pool: Option<Arc<MemoryFile>>,
-    /// A folder for the file with its memory, which clients of the same machine map ([`crate::mapped`]). `None`: its memory is its own.
+    /// A folder for the file with its memory, which clients of the same machine map ([`crate::mapped`]). `None`: its
+    /// memory is its own.
     pub mapped: Option<PathBuf>,
     /// How verbs come.
     pub transport: Transport,
@@ -168,8 +172,8 @@ impl Node {
 
     /// The same at an address; verbs come to it as its options say.
     ///
-    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file, or with TLS, and for memory that clients map with either; those of libfabric, and
-    /// of the file that clients map.
+    /// Errors: [`io::ErrorKind::InvalidInput`] for libfabric with memory in a file, or with TLS, and for memory that
+    /// clients map with either; those of libfabric, and of the file that clients map.
     pub fn at(options: Options, address: SocketAddr) -> io::Result<Self> {
         if options.mapped.is_some() && (options.pool.is_some() || options.transport == Transport::Ofi) {
             return Err(io::Error::new(
@@ -223,7 +227,8 @@ impl Node {
         let Bytes::Own(bytes) = &mut held.bytes else {
             return;
         };
-        // SAFETY: the registration is dropped before the bytes, which never move; and no reference to them is made in a node with exports.
+        // SAFETY: the registration is dropped before the bytes, which never move; and no reference to them is made in a
+        // node with exports.
         held.registration = unsafe { exports.open(bytes.as_mut_ptr(), bytes.len()) };
     }
 
@@ -311,7 +316,7 @@ impl Node {
                 answered,
                 lease,
             } => {
-                self.beat(number, answered, Duration::from_micros(lease));
+                self.heartbeat(number, answered, Duration::from_micros(lease));
                 Answer::Done
             }
             Item::Info => Answer::Info([
@@ -419,7 +424,7 @@ impl Node {
         Answer::Done
     }
 
-    fn beat(&self, number: u64, acknowledged: u64, lease: Duration) {
+    fn heartbeat(&self, number: u64, acknowledged: u64, lease: Duration) {
         let mut answered = self.answered.borrow_mut();
         if let Some((_, at)) = answered.iter().find(|(number, _)| *number == acknowledged) {
             let until = *at + lease;

@@ -71,15 +71,17 @@ impl OrderedMap {
         self.map.change(&[], async |_| self.pages.remove(key).await)
     }
 
-    /// The least keys from `from` on and below `to`, ascending, at most `limit` of them, with their values. Each page is read at one moment, all of them one after the other: a key that
-    /// is bound all the time comes once, and all come in order.
+    /// The least keys from `from` on and below `to`, ascending, at most `limit` of them, with their values. Each page
+    /// is read at one moment, all of them one after the other: a key that is bound all the time comes once, and all
+    /// come in order.
     ///
     /// Cost: one or two round trips for the first page, and one or two for each sixteen after it.
     pub fn scan(&self, from: &[u8], to: Option<&[u8]>, limit: usize) -> Result<Pairs, Error> {
         self.map.run(async |_| self.pages.scan(from, to, limit).await)
     }
 
-    /// The greatest keys below `to` and not below `from`, descending, at most `limit` of them, with their values. Otherwise as [`OrderedMap::scan`].
+    /// The greatest keys below `to` and not below `from`, descending, at most `limit` of them, with their values.
+    /// Otherwise as [`OrderedMap::scan`].
     pub fn scan_back(&self, from: &[u8], to: Option<&[u8]>, limit: usize) -> Result<Pairs, Error> {
         self.map
             .run(async |_| self.pages.scan_back(from, to, limit).await)

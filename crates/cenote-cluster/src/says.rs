@@ -1,4 +1,5 @@
-//! What clients and the master say to each other: JSON in frames of a length (4 bytes, little-endian), after a [greeting](crate::wire::Hello).
+//! What clients and the master say to each other: JSON in frames of a length (4 bytes, little-endian), after a
+//! [greeting](crate::wire::Hello).
 //!
 //! A connection has one question at a time, of the one who connected.
 
@@ -140,7 +141,7 @@ pub enum Ask {
         name: String,
     },
     /// A heartbeat.
-    Beat {
+    Heartbeat {
         /// The session.
         session: u32,
         /// The era of its oldest operation; the present one, as it knows it, if there is none.
@@ -205,7 +206,7 @@ pub enum Told {
         transport: Transport,
     },
     /// The answer to a heartbeat.
-    Beat {
+    Heartbeat {
         /// A later view than the client's, if there is one.
         view: Option<ViewText>,
         /// The eras.

@@ -1,4 +1,5 @@
-//! A client's session: a thread keeps it alive, whatever the client's own thread does, and fetches views, eras and blocks.
+//! A client's session: a thread keeps it alive, whatever the client's own thread does, and fetches views, eras and
+//! blocks.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
@@ -213,7 +214,8 @@ pub fn join(
     })
 }
 
-/// Sends heartbeats until the session ends. A master that does not answer is asked again: its successor knows the session.
+/// Sends heartbeats until the session ends. A master that does not answer is asked again: its successor knows the
+/// session.
 fn keep_alive(shared: &Shared, mut search: Search, line: Line, session: u32) {
     let mut line = Some(line);
     loop {
@@ -233,7 +235,7 @@ fn keep_alive(shared: &Shared, mut search: Search, line: Line, session: u32) {
             let ask = match (known.is_closing, known.wanting.first()) {
                 (true, _) => Ask::Leave { session },
                 (false, Some(size)) => Ask::Block { session, size: *size },
-                _ => Ask::Beat {
+                _ => Ask::Heartbeat {
                     session,
                     // By the eras that this client knows: what begins from now on, begins in them or later.
                     oldest: known.oldest.unwrap_or(known.eras.now),
@@ -275,7 +277,7 @@ fn keep_alive(shared: &Shared, mut search: Search, line: Line, session: u32) {
 
 fn take_in(known: &mut Known, ask: &Ask, told: Told) {
     match (ask, told) {
-        (Ask::Beat { complaints, .. }, Told::Beat { view, eras }) => {
+        (Ask::Heartbeat { complaints, .. }, Told::Heartbeat { view, eras }) => {
             take_eras(known, eras);
             // Those that came while the master was asked stay.
             known.complaints.retain(|region| !complaints.contains(region));

@@ -25,8 +25,9 @@ pub const MAP: &str = "default";
 
 /// A map of bytes to bytes, wherever it is. What one call has returned, later calls of anybody see.
 ///
-/// Costs are those of the map: memory accesses in a pool; round trips in a cluster, as [`Map`]'s functions say. Calls for many keys overlap
-/// their cache misses or round trips; they are no transactions. If one fails, some of its keys may be changed.
+/// Costs are those of the map: memory accesses in a pool; round trips in a cluster, as [`Map`]'s functions say. Calls
+/// for many keys overlap their cache misses or round trips; they are no transactions. If one fails, some of its keys
+/// may be changed.
 pub trait KeyValue {
     /// The value of a key.
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
@@ -148,10 +149,11 @@ pub struct StoreOptions {
 }
 
 impl Store {
-    /// Opens a pool that exists, by the path of its file or device, or finds a cluster, by `cluster://HOST:PORT,HOST:PORT` of its masters and the token in the
-    /// file that [`TOKEN_VARIABLE`] names.
+    /// Opens a pool that exists, by the path of its file or device, or finds a cluster, by
+    /// `cluster://HOST:PORT,HOST:PORT` of its masters and the token in the file that [`TOKEN_VARIABLE`] names.
     ///
-    /// Errors: [`Error::Pool`]; [`Error::Name`], [`Error::Token`] for a cluster. Whether its master answers, [`Store::map`] finds out.
+    /// Errors: [`Error::Pool`]; [`Error::Name`], [`Error::Token`] for a cluster. Whether its master answers,
+    /// [`Store::map`] finds out.
     pub fn open(place: &str) -> Result<Self, Error> {
         Self::open_with(place, &StoreOptions::default())
     }
@@ -177,8 +179,8 @@ impl Store {
         })
     }
 
-    /// A map of a pool, which is made if there is none of that name; or the map of a cluster, whose name is [`MAP`], with a session of its own. It
-    /// belongs to one thread.
+    /// A map of a pool, which is made if there is none of that name; or the map of a cluster, whose name is [`MAP`],
+    /// with a session of its own. It belongs to one thread.
     ///
     /// Errors: [`Error::Pool`]; [`Error::Name`], [`Error::Master`] and [`Error::Refused`] for a cluster.
     pub fn map(&self, name: &str) -> Result<Box<dyn KeyValue>, Error> {

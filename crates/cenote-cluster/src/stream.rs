@@ -168,7 +168,8 @@ pub struct Stream {
     plain: Vec<u8>,
 }
 
-/// Reads a greeting, and fails unless who greets has what `credentials` demand. Returns what the connection is for, too.
+/// Reads a greeting, and fails unless who greets has what `credentials` demand. Returns what the connection is for,
+/// too.
 pub async fn greeted(mut tcp: TcpStream, credentials: &Credentials) -> io::Result<(Purpose, Stream)> {
     tcp.set_nodelay(true)?;
     let greet = async {

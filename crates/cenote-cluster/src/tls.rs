@@ -1,7 +1,8 @@
-//! Mutual TLS: each side of a connection shows a certificate that the cluster's authority has signed, and refuses one who has none.
+//! Mutual TLS: each side of a connection shows a certificate that the cluster's authority has signed, and refuses one
+//! who has none.
 //!
-//! TLS 1.3 alone. All certificates of a cluster are for one name, [`NAME`]: who listens where is no matter of certificates, and whoever has one may do what
-//! any member may. The token is asked for as well.
+//! TLS 1.3 alone. All certificates of a cluster are for one name, [`NAME`]: a certificate does not say what its owner
+//! listens for, and its owner may do what any member may. The token is asked for as well.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,8 @@
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// How many operations of a batch go on at once: twice as many as a client has in-flight cells, so that those wait that have to.
+/// How many operations of a batch go on at once: twice as many as a client has in-flight cells, so that those wait that
+/// have to.
 pub const TOGETHER: usize = 16;
 
 /// Waits for all of them; their outcomes are in their order.

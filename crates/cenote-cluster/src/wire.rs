@@ -1,6 +1,7 @@
 //! The bytes between a client or the master and a memory node.
 //!
-//! A connection begins with a [`Hello`]. Then the one side sends batches and the other answers them, each with the batch's tag, in any order. All numbers are little-endian.
+//! A connection begins with a [`Hello`]. Then the one side sends batches and the other answers them, each with the
+//! batch's tag, in any order. All numbers are little-endian.
 //!
 //! | frame | |
 //! |---|---|
@@ -76,7 +77,8 @@ pub enum Item {
     },
     /// What the node has.
     Info,
-    /// To do what follows in the batch, as a master asks for it that leads in this term. Without it a node does what clients may ask for.
+    /// To do what follows in the batch, as a master asks for it that leads in this term. Without it a node does what
+    /// clients may ask for.
     Lead {
         /// The number of the term.
         term: u64,
@@ -101,8 +103,8 @@ pub enum Answer {
     Done,
     /// It cannot be done: there is no memory, or no such region.
     Failed,
-    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed; and what its memory is: [`OUTLIVES`], [`MAPPED`], or 0, of
-    /// the process alone.
+    /// Incarnation of the node's memory, its bytes, bytes that it has given to regions, verbs that it has executed; and
+    /// what its memory is: [`OUTLIVES`], [`MAPPED`], or 0, of the process alone.
     Info([u64; 5]),
     /// It obeys a master of a later term, which has this number.
     Later(u64),
@@ -447,7 +449,8 @@ pub fn decode_answers(frame: &[u8]) -> Result<(u64, Vec<Answer>), Malformed> {
     Ok((tag, answers))
 }
 
-/// The first whole frame of what has arrived, without its length, and how many bytes it takes; `None` if more has to arrive.
+/// The first whole frame of what has arrived, without its length, and how many bytes it takes; `None` if more has to
+/// arrive.
 pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     let Some(prefix) = arrived.first_chunk::<PREFIX>() else {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! Parts of a pool at which damage is aimed, and which are then used: in a pool with everything in it, the maps take most of the bytes.
+//! Parts of a pool at which damage is aimed, and which are then used: in a pool with everything in it, the maps take
+//! most of the bytes.
 
 use std::ops::Range;
 
@@ -64,7 +65,8 @@ impl Part {
         }
     }
 
-    /// Where it is in a sound pool: its objects, and what they refer to, twice. Parts that are hit too often anyway are left out.
+    /// Where it is in a sound pool: its objects, and what they refer to, twice. Parts that are hit too often anyway are
+    /// left out.
     pub fn ranges<M: Mapped>(self, pool: &Pool<M>, bytes: &[u8]) -> Vec<Range<u64>> {
         let Ok(worker) = pool.worker() else {
             return Vec::new();

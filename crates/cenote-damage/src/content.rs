@@ -20,7 +20,8 @@ pub const GROUP: &str = "group";
 /// The locks that are read and written, and the array of locks.
 pub const LOCKS: [&str; 7] = ["mutex", "spin", "queue", "rw", "semaphore", "condvar", "mutexes"];
 
-/// Reads everything in all ways. A difference between two ways, or a value that only one finds, is an error of its own in the content.
+/// Reads everything in all ways. A difference between two ways, or a value that only one finds, is an error of its own
+/// in the content.
 pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
     let mut content = Content::new();
     for name in MAPS {
@@ -32,8 +33,8 @@ pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
     content
 }
 
-/// A structure that is not there is not read: its keys are missed. A group that differs only in its token is another group, and a lock
-/// that differs only in its form is another lock.
+/// A structure that is not there is not read: its keys are missed. A group that differs only in its token is another
+/// group, and a lock that differs only in its form is another lock.
 fn is_missing(error: &Error) -> bool {
     use Error::{NoSuch, OtherKind, Token};
     matches!(error, NoSuch { .. } | Token { .. } | OtherKind { .. })

@@ -1,5 +1,5 @@
-//! Pools to be damaged, calls on all that they offer, and the oracle that judges what damage does. Shared by tests, fuzz targets and
-//! `cenote torture --damage`. `docs/fuzzing.md` describes what runs.
+//! Pools to be damaged, calls on all that they offer, and the oracle that judges what damage does. Shared by tests,
+//! fuzz targets and `cenote torture --damage`. `docs/fuzzing.md` describes what runs.
 //!
 //! | file | |
 //! |---|---|
@@ -26,8 +26,9 @@ use cenote::memory::Mapped;
 use cenote::memory::{Coherent, Delegated, Noncoherent};
 use cenote::{Options, Pool, Range, Reader, Result};
 
-/// Calls of all kinds, on all memories. Whatever they need of the library is compiled with this crate, once; programs of tests that have
-/// this crate use it, where each would compile it for itself. Only without optimisation do programs share what is generic.
+/// Calls of all kinds, on all memories. Whatever they need of the library is compiled with this crate, once; programs
+/// of tests that have this crate use it, where each would compile it for itself. Only without optimisation do programs
+/// share what is generic.
 #[cfg(all(debug_assertions, not(test)))]
 pub static ALL_CALLS: &[fn(&Path) -> Result<()>] = &[
     fill::<Coherent>,
@@ -193,7 +194,7 @@ pub fn use_all<M: Mapped>(path: &Path) -> Result<()> {
     }
     let _ = pool.collect();
     let _ = pool.recover();
-    let _ = pool.fsck(false);
-    let _ = pool.fsck(true);
+    let _ = pool.fsck();
+    let _ = pool.fsck_and_repair();
     Ok(())
 }

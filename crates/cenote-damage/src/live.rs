@@ -20,8 +20,8 @@ const MOMENT: Duration = Duration::from_micros(300);
 /// The token of the group.
 pub const TOKEN: &[u8] = b"token";
 
-/// Runs calls on a pool until a moment, most of them on one part, and opens it anew now and then. Errors are fine. Returns how many calls
-/// there were.
+/// Runs calls on a pool until a moment, most of them on one part, and opens it anew now and then. Errors are fine.
+/// Returns how many calls there were.
 pub fn exercise<M: Mapped>(path: &Path, seed: u64, part: Part, until: Instant) -> u64 {
     let (mut random, mut calls) = (Random::new(seed), 0);
     while Instant::now() < until {
@@ -254,7 +254,10 @@ pub(crate) fn names<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
 
 pub(crate) fn whole<M: Mapped>(pool: &Pool<M>, random: &mut Random) -> u64 {
     match random.below(24) {
-        0 => drop(pool.fsck(random.below(2) == 0)),
+        0 => match random.below(2) {
+            0 => drop(pool.fsck_and_repair()),
+            _ => drop(pool.fsck()),
+        },
         1 => drop(pool.trim()),
         2..5 => drop(pool.stat()),
         5..8 => drop(pool.names()),

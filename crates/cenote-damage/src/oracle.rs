@@ -1,13 +1,14 @@
 //! The oracle of all tests and fuzz targets that damage a pool: damage may destroy, but it must not go unseen.
 //!
-//! **What `fsck` calls clean must hold.** After damage, a pool is opened and checked. If that fails or finds anything, the damage is
-//! *noticed*, and nothing more is asked of it. If the pool is clean:
+//! **What `fsck` calls clean must hold.** After damage, a pool is opened and checked. If that fails or finds anything,
+//! the damage is *noticed*, and nothing more is asked of it. If the pool is clean:
 //!
 //! 1. A full read of everything gives no error, and all ways to read agree ([`content::read`]).
-//! 2. The read gives what was there before the damage, except for at most as many keys as the damage can have hit (`allowance`): keys and
-//!    values have no checksums. Damage to the tables before the data hits none.
-//! 3. Then fresh keys of all sizes are put and removed in all maps. What succeeds of that can be read, and everything else reads as in 1.
-//!    Writes may fail with an error: then damage was noticed late, and nothing is known of the key that was written.
+//! 2. The read gives what was there before the damage, except for at most as many keys as the damage can have hit
+//!    (`allowance`): keys and values have no checksums. Damage to the tables before the data hits none.
+//! 3. Then fresh keys of all sizes are put and removed in all maps. What succeeds of that can be read, and everything
+//!    else reads as in 1. Writes may fail with an error: then damage was noticed late, and nothing is known of the key
+//!    that was written.
 //! 4. If none has failed, `fsck` still calls the pool clean, and does so again when the pool is opened again.
 //!
 //! [`judge`] asks exactly this.
@@ -46,7 +47,7 @@ pub fn judge<M: Mapped>(
     let Ok(pool) = Pool::<M>::open(path, &options()) else {
         return Ok(Seen::Noticed);
     };
-    if !pool.fsck(false).is_ok_and(|report| report.is_clean()) {
+    if !pool.fsck().is_ok_and(|report| report.is_clean()) {
         return Ok(Seen::Noticed);
     }
     let read = content::read(&pool);
@@ -82,18 +83,18 @@ pub fn judge<M: Mapped>(
             "fsck was clean, no call has failed, and now it says: {other:?}"
         )),
     };
-    is_clean(pool.fsck(false))?;
+    is_clean(pool.fsck())?;
     drop(pool);
     let pool = Pool::<M>::open(path, &options()).map_err(|error| format!("it opens no more: {error}"))?;
-    is_clean(pool.fsck(false))?;
+    is_clean(pool.fsck())?;
     Ok(Seen::Sound)
 }
 
 /// Keys of structures.
 type Keys = BTreeSet<(String, Vec<u8>)>;
 
-/// Puts fresh keys, and removes some again. Returns what is there of them, and the keys of which a call has failed: such a call may have
-/// taken effect.
+/// Puts fresh keys, and removes some again. Returns what is there of them, and the keys of which a call has failed:
+/// such a call may have taken effect.
 fn write_fresh<M: Mapped>(pool: &Pool<M>) -> (Content, Keys) {
     let (mut fresh, mut uncertain) = (Content::new(), Keys::new());
     let mut write = |name: &str, put: &dyn Fn(&[u8], &[u8]) -> bool, remove: &dyn Fn(&[u8]) -> bool| {

@@ -1,5 +1,5 @@
-//! A pool with an ordered map alone, where its parts are, and calls on it. Shared by the damage test of ordered maps and the
-//! fuzz target.
+//! A pool with an ordered map alone, where its parts are, and calls on it. Shared by the damage test of ordered maps
+//! and the fuzz target.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,7 +85,7 @@ pub fn fill<M: Mapped>(path: &Path) -> usize {
             map.remove(&key.to_be_bytes()).unwrap();
         }
     }
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
     map.header() as usize
 }
 
@@ -163,8 +163,8 @@ pub fn judge<M: Mapped>(path: &Path, before: &Content, allowance: usize) -> Resu
     let _ = (
         pool.collect(),
         pool.recover(),
-        pool.fsck(false).is_ok(),
-        pool.fsck(true).is_ok(),
+        pool.fsck().is_ok(),
+        pool.fsck_and_repair().is_ok(),
     );
     seen
 }
@@ -178,8 +178,9 @@ pub fn content() -> Content {
 }
 
 impl Part {
-    /// In how many keys a map may differ after damage to this: wrong bytes of keys and values can be right ones of another map, as there is
-    /// nothing to compare them with. A key that is another one now is missing, and one too many.
+    /// In how many keys a map may differ after damage to this: wrong bytes of keys and values can be right ones of
+    /// another map, as there is nothing to compare them with. A key that is another one now is missing, and one too
+    /// many.
     pub fn allowance(self) -> usize {
         match self {
             Self::LeafValue | Self::RecordValue | Self::RecordLengths | Self::LeafHead | Self::RecordKey => 2,

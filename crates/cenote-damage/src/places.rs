@@ -70,7 +70,7 @@ impl Places {
             part(g.death_slot(1).offset() - 8, 16),
             part(g.worker_area_table, 4 * WORKER_AREA_BYTES),
             part(g.host_table, 256),
-            part(g.event_log, 512),
+            part(g.recovery_log, 512),
             part(g.directory, 20 * ENTRY_BYTES),
             part(g.directory, 20 * ENTRY_BYTES),
             part(g.block_table, 64 * 8),

@@ -14,7 +14,8 @@ thread_local! {
     static TEXT: UnsafeCell<[u8; TEXT_MAX]> = const { UnsafeCell::new([0; TEXT_MAX]) };
 }
 
-/// The text of this thread's last error; empty if it had none. It is the caller's until this thread's next call that fails.
+/// The text of this thread's last error; empty if it had none. It is the caller's until this thread's next call that
+/// fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn cenote_last_error() -> *const c_char {
     TEXT.with(|text| text.get().cast::<c_char>().cast_const())
@@ -34,7 +35,8 @@ fn keep(error: &str) {
     });
 }
 
-/// Runs a call of C's. Its value is 0, what the call returns, or the `errno` of what refused it; a panic is `ENOTRECOVERABLE`.
+/// Runs a call of C's. Its value is 0, what the call returns, or the `errno` of what refused it; a panic is
+/// `ENOTRECOVERABLE`.
 pub(crate) fn run(call: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => value,

@@ -70,8 +70,9 @@ unsafe fn lens_of(sizes: *const u64, count: usize) -> Result<Vec<u64>, Refusal> 
 
 /// Opens the directory lock of a name.
 ///
-/// Errors: ENOENT if there is none; EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if the pool has no place for another
-/// thread; ESTALE in a child of the process that opened the pool; EIO if the pool is damaged. The lock is null then.
+/// Errors: ENOENT if there is none; EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names
+/// something else; EAGAIN if the pool has no place for another thread; ESTALE in a child of the process that opened the
+/// pool; EIO if the pool is damaged. The lock is null then.
 ///
 /// Cost: that of cenote_rwlock_open.
 ///
@@ -91,11 +92,12 @@ pub unsafe extern "C" fn cenote_dlock_open(
     })
 }
 
-/// Opens the directory lock of a name, and makes it if there is none: with so many regions of these sizes in bytes, each at a multiple of 64, all zeroes. Each call gives an object
-/// of its own; a thread uses one of them.
+/// Opens the directory lock of a name, and makes it if there is none: with so many regions of these sizes in bytes,
+/// each at a multiple of 64, all zeroes. Each call gives an object of its own; a thread uses one of them.
 ///
-/// Errors: EINVAL if the lock exists and covers other regions, if there are more than 1,024 or they have more than 2^40 bytes together; ENOMEM if the pool has no room for them;
-/// EAGAIN if it has none for another name; else those of cenote_dlock_open. The lock is null then.
+/// Errors: EINVAL if the lock exists and covers other regions, if there are more than 1,024 or they have more than 2^40
+/// bytes together; ENOMEM if the pool has no room for them; EAGAIN if it has none for another name; else those of
+/// cenote_dlock_open. The lock is null then.
 ///
 /// Cost: that of cenote_rwlock_open; if it is made, also that of writing its regions.
 ///
@@ -207,10 +209,12 @@ unsafe fn acquire(
     }
 }
 
-/// Takes the lock for reading, and hands out where its first `count` regions are. They are this thread's to read until it unlocks. `count` may be 0, and then `regions` null. Waits while a
-/// living thread has the lock for writing. A thread that reads may ask again, and must unlock as often.
+/// Takes the lock for reading, and hands out where its first `count` regions are. They are this thread's to read until
+/// it unlocks. `count` may be 0, and then `regions` null. Waits while a living thread has the lock for writing. A
+/// thread that reads may ask again, and must unlock as often.
 ///
-/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; the regions may be half changed. All readers are told until a writer has repaired them.
+/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; the regions
+/// may be half changed. All readers are told until a writer has repaired them.
 ///
 /// Errors: EINVAL if the lock is null, has fewer regions, or `regions` is null; else those of cenote_rwlock_rdlock.
 ///
@@ -229,11 +233,11 @@ pub unsafe extern "C" fn cenote_dlock_rdlock(
     run(|| unsafe { acquire(lock, Access::Read, || Ok(Wait::Forever), (regions.cast(), count)) })
 }
 
-/// Takes the lock for writing, and hands out where its first `count` regions are. They are this thread's to read and to change until it unlocks. `count` may be 0, and then `regions` null.
-/// Waits while a living thread has the lock.
+/// Takes the lock for writing, and hands out where its first `count` regions are. They are this thread's to read and to
+/// change until it unlocks. `count` may be 0, and then `regions` null. Waits while a living thread has the lock.
 ///
-/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at cenote_dlock_former, repair the regions, and call
-/// cenote_dlock_consistent; or unlock, and the next is told the same.
+/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at
+/// cenote_dlock_former, repair the regions, and call cenote_dlock_consistent; or unlock, and the next is told the same.
 ///
 /// Errors: those of cenote_dlock_rdlock, and EDEADLK if this thread has it.
 ///
@@ -288,7 +292,8 @@ pub unsafe extern "C" fn cenote_dlock_trywrlock(
 
 /// cenote_dlock_rdlock that waits until a moment of CLOCK_REALTIME at most.
 ///
-/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_dlock_rdlock.
+/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+/// cenote_dlock_rdlock.
 ///
 /// # Safety
 ///
@@ -313,7 +318,8 @@ pub unsafe extern "C" fn cenote_dlock_timedrdlock(
 
 /// cenote_dlock_wrlock that waits until a moment of CLOCK_REALTIME at most.
 ///
-/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_dlock_wrlock.
+/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+/// cenote_dlock_wrlock.
 ///
 /// # Safety
 ///
@@ -374,10 +380,12 @@ pub unsafe extern "C" fn cenote_dlock_clockwrlock(
     run(|| unsafe { acquire(lock, Access::Write, || until(clock, at), (regions, count)) })
 }
 
-/// Releases one hold of this thread, whose pointers to the regions are void then. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_dlock_consistent, the next one
-/// is told EOWNERDEAD as well, with the same note. A thread that ends with the lock for writing leaves it as a death does.
+/// Releases one hold of this thread, whose pointers to the regions are void then. If it was told EOWNERDEAD, has the
+/// lock for writing, and has not called cenote_dlock_consistent, the next one is told EOWNERDEAD as well, with the same
+/// note. A thread that ends with the lock for writing leaves it as a death does.
 ///
-/// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+/// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened
+/// the pool.
 ///
 /// Cost: that of cenote_rwlock_unlock.
 ///
@@ -392,8 +400,8 @@ pub unsafe extern "C" fn cenote_dlock_unlock(lock: *mut CenoteDlock) -> c_int {
 
 /// Says that the regions are whole again. For a writer that was told EOWNERDEAD.
 ///
-/// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread does not have it; ESTALE in a child of the
-/// process that opened the pool.
+/// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread
+/// does not have it; ESTALE in a child of the process that opened the pool.
 ///
 /// # Safety
 ///
@@ -404,9 +412,11 @@ pub unsafe extern "C" fn cenote_dlock_consistent(lock: *mut CenoteDlock) -> c_in
     run(|| unsafe { held::consistent(lock) })
 }
 
-/// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the note. 0 when the lock is unlocked.
+/// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the
+/// note. 0 when the lock is unlocked.
 ///
-/// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+/// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process
+/// that opened the pool.
 ///
 /// Cost: a store; a second one in the unlock.
 ///
@@ -421,8 +431,8 @@ pub unsafe extern "C" fn cenote_dlock_note(lock: *mut CenoteDlock, note: u64) ->
 
 /// Who died with the lock before this thread got it. For a thread that was told EOWNERDEAD, as long as it has the lock.
 ///
-/// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a child of the process that
-/// opened the pool.
+/// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a
+/// child of the process that opened the pool.
 ///
 /// # Safety
 ///

@@ -94,7 +94,8 @@ pub(crate) unsafe fn close<L: Lockable>(lock: *mut L) -> Result<c_int, Refusal> 
     Ok(0)
 }
 
-/// Takes a lock: 0, or `EOWNERDEAD`, with which it is taken, too. `wait` looks at the arguments; `then` is called with the thread that has the lock.
+/// Takes a lock: 0, or `EOWNERDEAD`, with which it is taken, too. `wait` looks at the arguments; `then` is called with
+/// the thread that has the lock.
 ///
 /// # Safety
 ///

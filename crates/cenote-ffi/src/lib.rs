@@ -1,4 +1,5 @@
-//! The C interface: pools, and locks in them that survive their owners: reader-writer locks, and directory locks, which cover regions of the pool.
+//! The C interface: pools, and locks in them that survive their owners: reader-writer locks, and directory locks, which
+//! cover regions of the pool.
 //!
 //! | file | concept |
 //! |---|---|
@@ -9,11 +10,12 @@
 //! | `rwlock` | `cenote_rwlock_*` |
 //! | `dlock` | `cenote_dlock_*` |
 //!
-//! The header is `include/cenote.h`; `docs/c-interface.md` has an example. All functions but `cenote_last_error` return 0 or a value of `errno`,
-//! as those of POSIX's threads do, and do not set `errno`. Any thread may use any object. A thread takes a place in the pool with its first lock there, and
-//! gives it up when it ends.
+//! The header is `include/cenote.h`; `docs/c-interface.md` has an example. All functions but `cenote_last_error` return
+//! 0 or a value of `errno`, as those of POSIX's threads do, and do not set `errno`. Any thread may use any object. A
+//! thread takes a place in the pool with its first lock there, and gives it up when it ends.
 //!
-//! **A fork.** In the child every call with an object of the parent's is `ESTALE`, but for closing. The child opens the pool itself.
+//! **A fork.** In the child every call with an object of the parent's is `ESTALE`, but for closing. The child opens the
+//! pool itself.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
 mod boundary;

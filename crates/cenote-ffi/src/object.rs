@@ -1,4 +1,5 @@
-//! Objects that C has pointers to. A word in each says what it is, so that a null, a foreign or a closed one is mostly noticed.
+//! Objects that C has pointers to. A word in each says what it is, so that a null, a foreign or a closed one is mostly
+//! noticed.
 #![allow(clippy::disallowed_types)] // words of the process, not of a pool
 
 use std::sync::atomic::{AtomicU64, Ordering};

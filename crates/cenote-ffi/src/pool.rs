@@ -94,8 +94,8 @@ unsafe fn opened(
 
 /// Creates a pool, and opens it. Options may be null.
 ///
-/// Errors: EEXIST if the file exists; EINVAL for options or a path that cannot work; ENOMEM, ENOSPC, EFBIG if there is no room; what the system says
-/// of the path. The pool is null then.
+/// Errors: EEXIST if the file exists; EINVAL for options or a path that cannot work; ENOMEM, ENOSPC, EFBIG if there is
+/// no room; what the system says of the path. The pool is null then.
 ///
 /// Cost: that of making a file of that size, some milliseconds.
 ///
@@ -114,9 +114,10 @@ pub unsafe extern "C" fn cenote_pool_create(
 
 /// Opens a pool, and recovers dead processes.
 ///
-/// Errors: ENOENT if there is none; EINVAL if it is no pool, one of another version, or one for memory without coherence; EACCES if it belongs to
-/// somebody else than this process's user and root, or everybody may write it; EAGAIN if as many processes have it open as may; EBUSY while it
-/// is repaired; EIO if it is damaged; what the system says of the path. The pool is null then.
+/// Errors: ENOENT if there is none; EINVAL if it is no pool, one of another version, or one for memory without
+/// coherence; EACCES if it belongs to somebody else than this process's user and root, or everybody may write it;
+/// EAGAIN if as many processes have it open as may; EBUSY while it is repaired; EIO if it is damaged; what the system
+/// says of the path. The pool is null then.
 ///
 /// Cost: a mapping and some system calls, below a millisecond if nobody has died.
 ///
@@ -151,8 +152,8 @@ pub unsafe extern "C" fn cenote_pool_open_or_create(
     }
 }
 
-/// Closes a pool. Locks that are open in it stay so. The process gives up its place in the pool when the last lock is closed, and each thread that used one
-/// has ended or has used a lock that was new to it.
+/// Closes a pool. Locks that are open in it stay so. The process gives up its place in the pool when the last lock is
+/// closed, and each thread that used one has ended or has used a lock that was new to it.
 ///
 /// Errors: EINVAL if it is null.
 ///

@@ -45,13 +45,15 @@ pub struct CenoteFormer {
     pub generation: u32,
 }
 
-/// Opens the reader-writer lock of a name, and makes it if there is none. Each call gives an object of its own; a thread uses one of
-/// them: by another one it may wait for itself.
+/// Opens the reader-writer lock of a name, and makes it if there is none. Each call gives an object of its own; a
+/// thread uses one of them: by another one it may wait for itself.
 ///
-/// Errors: EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if the pool has no place for another
-/// thread or name; ENOMEM if it is full; ESTALE in a child of the process that opened the pool. The lock is null then.
+/// Errors: EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if
+/// the pool has no place for another thread or name; ENOMEM if it is full; ESTALE in a child of the process that opened
+/// the pool. The lock is null then.
 ///
-/// Cost: a search of the pool's names, about a microsecond; the thread's first call in this pool also takes its place in it, some system calls.
+/// Cost: a search of the pool's names, about a microsecond; the thread's first call in this pool also takes its place
+/// in it, some system calls.
 ///
 /// # Safety
 ///
@@ -100,13 +102,15 @@ unsafe fn acquire(
     unsafe { held::acquire(lock, access, |_| wait(), |_, _, _| Ok(())) }
 }
 
-/// Takes the lock for reading. Waits while a living thread has it for writing. A thread that reads may ask again, and must unlock as often.
+/// Takes the lock for reading. Waits while a living thread has it for writing. A thread that reads may ask again, and
+/// must unlock as often.
 ///
-/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; what the lock protects may be half changed. All
-/// readers are told until a writer has repaired it.
+/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; what the
+/// lock protects may be half changed. All readers are told until a writer has repaired it.
 ///
-/// Errors: EDEADLK if this thread has it for writing; EAGAIN if the pool has no place for another thread; EIDRM if its name was removed; EINVAL if it is
-/// null; ESTALE in a child of the process that opened the pool; EIO if the pool is damaged.
+/// Errors: EDEADLK if this thread has it for writing; EAGAIN if the pool has no place for another thread; EIDRM if its
+/// name was removed; EINVAL if it is null; ESTALE in a child of the process that opened the pool; EIO if the pool is
+/// damaged.
 ///
 /// Cost if nobody writes: an exchange and two loads of shared memory. Waiters sleep.
 ///
@@ -121,8 +125,9 @@ pub unsafe extern "C" fn cenote_rwlock_rdlock(lock: *mut CenoteRwlock) -> c_int 
 
 /// Takes the lock for writing. Waits while a living thread has it.
 ///
-/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at cenote_rwlock_former, repair what the lock
-/// protects, and call cenote_rwlock_consistent; or unlock, and the next is told the same.
+/// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at
+/// cenote_rwlock_former, repair what the lock protects, and call cenote_rwlock_consistent; or unlock, and the next is
+/// told the same.
 ///
 /// Errors: EDEADLK if this thread has it; else those of cenote_rwlock_rdlock.
 ///
@@ -165,7 +170,8 @@ pub unsafe extern "C" fn cenote_rwlock_trywrlock(lock: *mut CenoteRwlock) -> c_i
 
 /// Takes the lock for reading, and waits until a moment of CLOCK_REALTIME at most.
 ///
-/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_rwlock_rdlock.
+/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+/// cenote_rwlock_rdlock.
 ///
 /// # Safety
 ///
@@ -178,7 +184,8 @@ pub unsafe extern "C" fn cenote_rwlock_timedrdlock(lock: *mut CenoteRwlock, at: 
 
 /// Takes the lock for writing, and waits until a moment of CLOCK_REALTIME at most.
 ///
-/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_rwlock_wrlock.
+/// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+/// cenote_rwlock_wrlock.
 ///
 /// # Safety
 ///
@@ -223,12 +230,14 @@ pub unsafe extern "C" fn cenote_rwlock_clockwrlock(
     run(|| unsafe { acquire(lock, Access::Write, || until(clock, at)) })
 }
 
-/// Releases one hold of this thread. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_rwlock_consistent, the next one is told
-/// EOWNERDEAD as well, with the same note. Unlike a robust mutex of POSIX's the lock never becomes unusable.
+/// Releases one hold of this thread. If it was told EOWNERDEAD, has the lock for writing, and has not called
+/// cenote_rwlock_consistent, the next one is told EOWNERDEAD as well, with the same note. Unlike a robust mutex of
+/// POSIX's the lock never becomes unusable.
 ///
 /// A thread that ends with the lock for writing leaves it as a death does.
 ///
-/// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+/// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened
+/// the pool.
 ///
 /// Cost: a store and a load of shared memory; a system call if a thread sleeps.
 ///
@@ -243,8 +252,8 @@ pub unsafe extern "C" fn cenote_rwlock_unlock(lock: *mut CenoteRwlock) -> c_int 
 
 /// Says that what the lock protects is whole again. For a writer that was told EOWNERDEAD.
 ///
-/// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread does not have it; ESTALE in a child of the
-/// process that opened the pool.
+/// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread
+/// does not have it; ESTALE in a child of the process that opened the pool.
 ///
 /// # Safety
 ///
@@ -255,9 +264,11 @@ pub unsafe extern "C" fn cenote_rwlock_consistent(lock: *mut CenoteRwlock) -> c_
     run(|| unsafe { held::consistent(lock) })
 }
 
-/// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the note. 0 when the lock is unlocked.
+/// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the
+/// note. 0 when the lock is unlocked.
 ///
-/// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+/// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process
+/// that opened the pool.
 ///
 /// Cost: a store; a second one in the unlock.
 ///
@@ -272,8 +283,8 @@ pub unsafe extern "C" fn cenote_rwlock_note(lock: *mut CenoteRwlock, note: u64) 
 
 /// Who died with the lock before this thread got it. For a thread that was told EOWNERDEAD, as long as it has the lock.
 ///
-/// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a child of the process that
-/// opened the pool.
+/// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a
+/// child of the process that opened the pool.
 ///
 /// # Safety
 ///

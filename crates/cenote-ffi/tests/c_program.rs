@@ -11,7 +11,8 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// What a program that is linked with the static library needs besides.
 const STATIC: &[&str] = &["-lpthread", "-ldl", "-lm", "-lrt", "-lgcc_s", "-lutil"];
 
-/// Builds a program and runs it in a folder of its own, with these arguments behind the path of a pool that is not there.
+/// Builds a program and runs it in a folder of its own, with these arguments behind the path of a pool that is not
+/// there.
 fn build_and_run(source: &Path, is_static: bool, arguments: &[&str]) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let program = folder.path().join("program");

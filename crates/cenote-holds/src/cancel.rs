@@ -1,5 +1,5 @@
-//! Cancellation of threads. POSIX's reader-writer locks are not cancelled while they wait, nor are these: a cancellation would unwind through frames of
-//! Rust's. It takes effect at the program's next point of cancellation.
+//! Cancellation of threads. POSIX's reader-writer locks are not cancelled while they wait, nor are these: a
+//! cancellation would unwind through frames of Rust's. It takes effect at the program's next point of cancellation.
 
 use std::ffi::c_int;
 

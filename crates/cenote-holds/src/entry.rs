@@ -1,6 +1,7 @@
 //! One lock, as one thread has it: its handle, and its hold if it has one.
 //!
-//! **Invariants.** A guard borrows the handle that lies beside it; it goes first. A hold for reading counts how often the thread has asked.
+//! **Invariants.** A guard borrows the handle that lies beside it; it goes first. A hold for reading counts how often
+//! the thread has asked.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -163,7 +164,8 @@ impl Entry {
         let Some(handle) = &self.handle else {
             return Err(Refusal::Invalid("the lock is not open"));
         };
-        // SAFETY: the guard made of it goes into `self.hold`, which is emptied before the handle is dropped or replaced.
+        // SAFETY: the guard made of it goes into `self.hold`, which is emptied before the handle is dropped or
+        // replaced.
         let lock = unsafe { handle.get() };
         let acquired = match access {
             Access::Read => {

@@ -47,7 +47,8 @@ pub enum Which {
     Numbered(&'static str, u32),
     /// The lock of this name that covers regions.
     Regions(String),
-    /// The same, which is made if there is none. It covers regions of these lengths, and is refused if it covers others.
+    /// The same, which is made if there is none. It covers regions of these lengths, and is refused if it covers
+    /// others.
     RegionsOf(String, Vec<u64>),
 }
 

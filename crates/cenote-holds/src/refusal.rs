@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::io;
 
 use cenote::Error;
-use cenote::report::MapError;
+use cenote::report::MappingError;
 
 /// Why a call was refused.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ impl Refusal {
 /// The value of `errno` for an error of the library.
 pub fn errno_of(error: &Error) -> c_int {
     match error {
-        Error::Map(source) => of_mapping(source),
+        Error::Mapping(source) => of_mapping(source),
         Error::CannotCreate { source, .. } | Error::LockFile { source, .. } => of_mapping(source),
         Error::Io { source, .. } => of_system(source),
         Error::Distrusted { .. } => libc::EACCES,
@@ -73,14 +73,14 @@ pub fn errno_of(error: &Error) -> c_int {
     }
 }
 
-fn of_mapping(error: &MapError) -> c_int {
+fn of_mapping(error: &MappingError) -> c_int {
     match error {
-        MapError::Os { source, .. } => of_system(source),
-        MapError::NoSpace { .. } => libc::ENOSPC,
-        MapError::FileSizeLimit { .. } => libc::EFBIG,
-        MapError::Unsupported(_) => libc::ENOSYS,
-        MapError::Distrusted(_) => libc::EACCES,
-        MapError::TooMany { .. } => libc::EAGAIN,
+        MappingError::Os { source, .. } => of_system(source),
+        MappingError::NoSpace { .. } => libc::ENOSPC,
+        MappingError::FileSizeLimit { .. } => libc::EFBIG,
+        MappingError::Unsupported(_) => libc::ENOSYS,
+        MappingError::Distrusted(_) => libc::EACCES,
+        MappingError::TooMany { .. } => libc::EAGAIN,
         _ => libc::EINVAL,
     }
 }

@@ -1,11 +1,11 @@
 //! What a thread has open and holds.
 //!
-//! **State.** A value on the heap for each thread, made when the thread first needs it. A key of pthread's ends it with the thread; unlike a
-//! destructor of a thread-local value it does not run in the main thread at the end of the process, where destructors of a program's static objects
-//! still use locks. The kernel tells others of that end.
+//! **State.** A value on the heap for each thread, made when the thread first needs it. A key of pthread's ends it with
+//! the thread; unlike a destructor of a thread-local value it does not run in the main thread at the end of the
+//! process, where destructors of a program's static objects still use locks. The kernel tells others of that end.
 //!
-//! **A thread that ends** with a lock leaves it as a death would: the next owner is told. **A fork** leaves the child a copy that gets nothing:
-//! every call is refused, until the child has opened the pool itself.
+//! **A thread that ends** with a lock leaves it as a death would: the next owner is told. **A fork** leaves the child a
+//! copy that gets nothing: every call is refused, until the child has opened the pool itself.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -100,7 +100,8 @@ pub fn with<T>(call: impl FnOnce(&mut Thread) -> Result<T, Refusal>) -> Result<T
         if thread.is_null() {
             thread = begin(current);
         }
-        // SAFETY: it is this thread's own, lives until the thread's end or `forget`, and `within` says that nobody else refers to it.
+        // SAFETY: it is this thread's own, lives until the thread's end or `forget`, and `within` says that nobody else
+        // refers to it.
         call(unsafe { &mut *thread })
     })
 }
@@ -120,8 +121,8 @@ pub fn forget() {
 /// Its function ends a thread's value. If pthread has no key left, what threads have is kept until the process ends.
 static KEY: ThreadKey = ThreadKey::new(end);
 
-/// How often the end of a thread's value is put off, so that other destructors of the thread, which may use locks, come first. POSIX runs
-/// destructors four times at least.
+/// How often the end of a thread's value is put off, so that other destructors of the thread, which may use locks, come
+/// first. POSIX runs destructors four times at least.
 const PUT_OFF: u32 = 2;
 
 extern "C" fn end(thread: *mut c_void) {
@@ -158,7 +159,8 @@ impl Thread {
     ///
     /// A thread that reads may ask to read again, and must release as often. Else one that has the lock is refused.
     ///
-    /// Cost: that of the library's lock, and a search in a table of the thread's own. The first time also that of opening it.
+    /// Cost: that of the library's lock, and a search in a table of the thread's own. The first time also that of
+    /// opening it.
     #[inline]
     pub fn acquire(
         &mut self,
@@ -248,7 +250,8 @@ impl Thread {
         Ok(())
     }
 
-    /// Releases a lock. If its last owner had died and [`Thread::mend`] was not called since, the next owner is told as this one was.
+    /// Releases a lock. If its last owner had died and [`Thread::mend`] was not called since, the next owner is told as
+    /// this one was.
     #[inline]
     pub fn release(&mut self, number: u64) -> Result<(), Refusal> {
         let entry = self.held(number)?;
@@ -275,8 +278,8 @@ impl Thread {
         self.find(number).map_or(Vec::new(), |entry| entry.region_lens())
     }
 
-    /// Where this process has a region of a lock that this thread holds, counted from 0. It is the thread's until it releases the lock: to be read, or
-    /// to be changed if it holds the lock for writing.
+    /// Where this process has a region of a lock that this thread holds, counted from 0. It is the thread's until it
+    /// releases the lock: to be read, or to be changed if it holds the lock for writing.
     #[inline]
     pub fn region(&mut self, number: u64, region: usize) -> Result<*mut u8, Refusal> {
         self.held(number)?.region(region)

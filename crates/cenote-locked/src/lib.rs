@@ -1,8 +1,10 @@
-//! Applications on locks that cover data: a hash table with a lock for each bucket, and a store with one lock for everything under TPC-C.
+//! Applications on locks that cover data: a hash table with a lock for each bucket, and a store with one lock for
+//! everything under TPC-C.
 //!
-//! `docs/protocols/locked-stores.md` has layout, undo record and who repairs what. In short: both change what a lock covers by stores of whole
-//! words, in an order in which any beginning of them can be repaired. The table publishes each change by one store. The store logs each
-//! word's old value before it changes it, and the next owner rolls back what a dead one has left.
+//! `docs/protocols/locked-stores.md` has layout, undo record and who repairs what. In short: both change what a lock
+//! covers by stores of whole words, in an order in which any beginning of them can be repaired. The table publishes
+//! each change by one store. The store logs each word's old value before it changes it, and the next owner rolls back
+//! what a dead one has left.
 //!
 //! | folder | concept |
 //! |---|---|

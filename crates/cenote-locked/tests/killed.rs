@@ -1,4 +1,5 @@
-//! Processes that work on a store under a directory lock and are killed anywhere: no acknowledged order is lost, none is half there, and the conditions of consistency hold.
+//! Processes that work on a store under a directory lock and are killed anywhere: no acknowledged order is lost, none
+//! is half there, and the conditions of consistency hold.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -27,7 +28,7 @@ fn open<M: Backend>(path: &Path) -> (Pool<M>, RegionsLock<M>) {
     };
     let pool = Pool::<M>::open_or_create(path, &options).unwrap();
     let bytes = Layout::new(SCALE).unwrap().bytes();
-    let lock = pool.rwlock_builder("store").region(bytes).open().unwrap();
+    let lock = pool.regions_builder("store").region(bytes).open().unwrap();
     (pool, lock)
 }
 
@@ -131,7 +132,7 @@ fn killed_anywhere<M: Backend>() {
         "{acknowledged} acknowledged, {entered} entered"
     );
     drop(store);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

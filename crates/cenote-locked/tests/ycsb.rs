@@ -1,4 +1,5 @@
-//! YCSB by several processes on a bucket table: every value is whole and of its key, no update is lost, also when processes are killed.
+//! YCSB by several processes on a bucket table: every value is whole and of its key, no update is lost, also when
+//! processes are killed.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -167,7 +168,7 @@ fn processes_die<M: Backend>() {
         counted = now;
     }
     drop(table);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

@@ -1,5 +1,5 @@
-//! A job without a pool: results and map in memory of this process. The reference for everything else, and what threads of one
-//! process do where no worker is killed.
+//! A job without a pool: results and map in memory of this process. The reference for everything else, and what threads
+//! of one process do where no worker is killed.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -49,8 +49,8 @@ impl Input {
         Ok(bytes)
     }
 
-    /// The pieces (words, lines) that begin in a range, whole: from where the first begins to where the last ends. A piece
-    /// ends before the first byte that is not `inside`. Also where that is in the file.
+    /// The pieces (words, lines) that begin in a range, whole: from where the first begins to where the last ends. A
+    /// piece ends before the first byte that is not `inside`. Also where that is in the file.
     pub fn pieces(&self, range: Range<u64>, inside: impl Fn(u8) -> bool) -> Result<(Vec<u8>, u64)> {
         let range = range.start.min(self.len)..range.end.min(self.len);
         let from = range.start.saturating_sub(1);

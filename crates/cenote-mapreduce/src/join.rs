@@ -1,7 +1,8 @@
 //! A job in a pool: its task list, its map, and a thread's part in it.
 //!
-//! The list has the job's name, the map is `NAME.map`, and if workers shall die, the map of their deaths is `NAME.killed`.
-//! Everything that a worker needs to go on is there. It may be killed at any instruction; its successor joins, and goes on.
+//! The list has the job's name, the map is `NAME.map`, and if workers shall die, the map of their deaths is
+//! `NAME.killed`. Everything that a worker needs to go on is there. It may be killed at any instruction; its successor
+//! joins, and goes on.
 
 use cenote::{Backend, Map, Pool, TaskPosition, Tasks};
 
@@ -55,11 +56,11 @@ impl<M: Backend> Data for Joined<M> {
     }
 }
 
-/// Does a job's tasks in a pool, together with all other workers of the job, until all are done. Returns how many tasks this
-/// thread committed first.
+/// Does a job's tasks in a pool, together with all other workers of the job, until all are done. Returns how many tasks
+/// this thread committed first.
 ///
-/// `crashes` is for tests: so many of all the job's workers kill themselves, evenly spaced over the tasks, each with a result
-/// that it has not committed. Each of these deaths happens once, whichever worker dies.
+/// `crashes` is for tests: so many of all the job's workers kill themselves, evenly spaced over the tasks, each with a
+/// result that it has not committed. Each of these deaths happens once, whichever worker dies.
 pub fn join<M: Backend>(pool: &Pool<M>, name: &str, job: &dyn Job, crashes: u64) -> Result<u64> {
     let joined = Joined::new(pool, name, job)?;
     let killed = match crashes {

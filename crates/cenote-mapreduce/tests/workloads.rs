@@ -1,5 +1,5 @@
-//! Each workload three ways: as written down here in the plainest form, alone, and by threads on a pool's task list. All three
-//! give the same bytes, whatever a task's share of the input is.
+//! Each workload three ways: as written down here in the plainest form, alone, and by threads on a pool's task list.
+//! All three give the same bytes, whatever a task's share of the input is.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -57,7 +57,7 @@ impl Case {
         let mut output = Vec::new();
         job.finish(&Joined::new(&pool, "job", &*job).unwrap(), &mut output)
             .unwrap();
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         assert!(report.is_clean(), "{report:#?}");
         drop(pool);
         std::fs::remove_file(path).unwrap();

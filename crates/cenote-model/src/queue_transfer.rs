@@ -1,8 +1,10 @@
-//! The transfer of a directory lock's queue while requests for it are on their way (`docs/protocols/directory-messages.md`, *Transfers*).
+//! The transfer of a directory lock's queue while requests for it are on their way
+//! (`docs/protocols/directory-messages.md`, *Transfers*).
 //!
-//! The directory's entry and the holders' queues are the library's own. What is modelled is what lies between them: forwards that arrive in
-//! any order, one transfer that is on its way, and a death. A transfer or a death is one step of the directory, and who is granted the
-//! lock, or the queue, has it with that step: losses and repetitions of messages are the matter of `crates/cenote-sim/tests/lock_service`.
+//! The directory's entry and the holders' queues are the library's own. What is modelled is what lies between them:
+//! forwards that arrive in any order, one transfer that is on its way, and a death. A transfer or a death is one step
+//! of the directory, and who is granted the lock, or the queue, has it with that step: losses and repetitions of
+//! messages are the matter of `crates/cenote-sim/tests/lock_service`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! All states of a replicated word under SNAPSHOT. Their numbers are kept: if one changes, so has the protocol, or its model.
+//! All states of a replicated word under SNAPSHOT. Their numbers are kept: if one changes, so has the protocol, or its
+//! model.
 //!
 //! Each size is explored four times: without crashes, with one of a client, with one of a node, and with both.
 

@@ -1,4 +1,5 @@
-//! All states of inserts of one key into two slots. Their numbers are kept: if one changes, so has the protocol, or its model.
+//! All states of inserts of one key into two slots. Their numbers are kept: if one changes, so has the protocol, or its
+//! model.
 
 use cenote_model::twins::client::{Call, Plan};
 use cenote_model::twins::{Fault, Twins};
@@ -17,7 +18,8 @@ const APART: Log = &[2, 3];
 /// At one other node.
 const SINGLE: Log = &[2];
 
-/// Nobody crashes. A word says what a client does: `i` inserts, `g` gets, `r` removes, `t` writes the last copy of its log. The second client takes the smaller slot.
+/// Nobody crashes. A word says what a client does: `i` inserts, `g` gets, `r` removes, `t` writes the last copy of its
+/// log. The second client takes the smaller slot.
 fn calm(log: Log, clients: &[&str]) -> Twins {
     let call = |letter| match letter {
         'i' => Call::Insert,

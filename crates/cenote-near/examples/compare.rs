@@ -1,10 +1,11 @@
 //! Compares the map with the baselines on simulated modules.
 //!
-//! `cargo run --release -p cenote-near --example compare -- [MODULES [KEYS [BATCH [DESIGNS [OPERATIONS [ALPHAS]]]]]]`, for example
-//! `-- 2048 8388608 2097152 near,range get,scan 0,1.2`.
+//! `cargo run --release -p cenote-near --example compare -- [MODULES [KEYS [BATCH [DESIGNS [OPERATIONS [ALPHAS]]]]]]`,
+//! for example `-- 2048 8388608 2097152 near,range get,scan 0,1.2`.
 //!
-//! Everything that it prints is virtual time by the `upmem` profile: a model, not a measurement of hardware. For each operation and each skew it loads an index, executes
-//! batches to warm up, and then measures batches. Keys are drawn by a zipfian distribution over the loaded keys, whose ranks are scattered over them.
+//! Everything that it prints is virtual time by the `upmem` profile: a model, not a measurement of hardware. For each
+//! operation and each skew it loads an index, executes batches to warm up, and then measures batches. Keys are drawn by
+//! a zipfian distribution over the loaded keys, whose ranks are scattered over them.
 
 use std::error::Error;
 use std::ops::Bound;

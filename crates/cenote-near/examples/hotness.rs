@@ -1,10 +1,14 @@
-//! What the model of hotness is worth: how good its predictions are, what they gain, and how far training hides behind modules.
+//! What the model of hotness is worth: how good its predictions are, what they gain, and how far training hides behind
+//! modules.
 //!
-//! `cargo run --release -p cenote-near --features hotness --example hotness -- [MODULES [KEYS [BATCH [ALPHAS [BATCHES [simulated]]]]]]`, for example `-- 2048 4194304 1048576 0,0.6,0.99,1.2 24`.
+//! `cargo run --release -p cenote-near --features hotness --example hotness -- [MODULES [KEYS [BATCH [ALPHAS [BATCHES [simulated]]]]]]`,
+//! for example `-- 2048 4194304 1048576 0,0.6,0.99,1.2 24`.
 //!
-//! Each line is one map with the model beside one without it, on the same batches of gets. Hot sets drift: `moving`, the hot keys are neighbours, and their middle goes on by a share of them each batch;
-//! `changing`, they are scattered, and some of the hottest are replaced by others each batch. Chases and Mops/s are virtual, by the `upmem` profile; accuracy is that of all predictions after the first quarter
-//! of the batches. Training is measured in real time on this machine, and `idle` are shares of real time on worker threads that execute modules.
+//! Each line is one map with the model beside one without it, on the same batches of gets. Hot sets drift: `moving`,
+//! the hot keys are neighbours, and their middle goes on by a share of them each batch; `changing`, they are scattered,
+//! and some of the hottest are replaced by others each batch. Chases and Mops/s are virtual, by the `upmem` profile;
+//! accuracy is that of all predictions after the first quarter of the batches. Training is measured in real time on
+//! this machine, and `idle` are shares of real time on worker threads that execute modules.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -183,7 +187,8 @@ fn simulated(shape: &Shape) -> Result<Map<Timed<Simulated<Skiplist>>>, Box<dyn E
     Ok(Map::new(Config::default(), Timed::new(modules))?)
 }
 
-/// One worker thread, so that it, the host and the trainer have a core each where there are two: the host waits while the others work.
+/// One worker thread, so that it, the host and the trainer have a core each where there are two: the host waits while
+/// the others work.
 fn threads(shape: &Shape) -> Result<Map<Timed<Threads<Skiplist>>>, Box<dyn Error>> {
     let modules = Threads::new(programs(shape.modules), 1)?;
     Ok(Map::new(Config::default(), Timed::new(modules))?)

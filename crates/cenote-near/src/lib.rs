@@ -1,8 +1,9 @@
-//! An ordered map whose pointers are chased where the memory is: in *modules*, each of which has memory and a small processor.
+//! An ordered map whose pointers are chased where the memory is: in *modules*, each of which has memory and a small
+//! processor.
 //!
-//! The host sends batches of operations, and all modules execute their parts in one round. Which module has which keys follows the load:
-//! subranges of keys that become busy are split and moved, or pulled to the host, until modules are about equally busy. The protocol is in
-//! `docs/protocols/near-memory.md`, with its sources.
+//! The host sends batches of operations, and all modules execute their parts in one round. Which module has which keys
+//! follows the load: subranges of keys that become busy are split and moved, or pulled to the host, until modules are
+//! about equally busy. The protocol is in `docs/protocols/near-memory.md`, with its sources.
 //!
 //! | folder | |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The load of modules under skew, on simulated modules: after some batches the busiest has at most one and a half times the mean.
+//! The load of modules under skew, on simulated modules: after some batches the busiest has at most one and a half
+//! times the mean.
 
 use cenote_near::map::{Config, Map, Operation};
 use cenote_near::modules::Profile;

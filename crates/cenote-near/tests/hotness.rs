@@ -1,4 +1,5 @@
-//! The model of hotness on hot sets that drift: its predictions against the labels, and what the heights that follow are worth. Simulated modules, so that everything is the same in each run.
+//! The model of hotness on hot sets that drift: its predictions against the labels, and what the heights that follow
+//! are worth. Simulated modules, so that everything is the same in each run.
 
 use cenote_near::device::Skiplist;
 use cenote_near::hotness::{Accuracy, Report, Settings};
@@ -14,7 +15,8 @@ const BATCH: usize = 48 * 1024;
 const BATCHES: u64 = 72;
 const ALPHA: f64 = 0.99;
 
-/// Executes batches whose hot keys are replaced one by one, an eighth of the 32 hottest every eight batches; chases and predictions of the second half.
+/// Executes batches whose hot keys are replaced one by one, an eighth of the 32 hottest every eight batches; chases and
+/// predictions of the second half.
 fn run(settings: Option<Settings>, batches: u64) -> (u64, Option<Report>) {
     let config = Config::default();
     let mut map: Map<Simulated<Skiplist>> =

@@ -70,7 +70,8 @@ fn acquire(mark: Mark, access: Access, wait: impl FnOnce() -> Result<Wait, Refus
 #[cold]
 fn succeed(number: u64, access: Access, acquired: Acquired) -> Result<c_int, Refusal> {
     let settings = settings();
-    // Readers are told until somebody has written, each time; so that is written down for writers, and where it ends something.
+    // Readers are told until somebody has written, each time; so that is written down for writers, and where it ends
+    // something.
     if access == Access::Write || settings.owner_dead == OwnerDead::Abort {
         let who = match acquired {
             Acquired::Recovered { from, .. } => {

@@ -10,12 +10,13 @@
 //! | `settings` | environment variables |
 //! | `log` | lines for people |
 //!
-//! A lock that a program initialises as process-shared gets the number of a lock in an array of the pool. Each of the other functions looks
-//! at one word of the lock it is given, and passes it on to libc if that is not our mark. So locks that are private, or statically initialised, stay
-//! libc's. All programs that share a lock must have this library loaded, and the same pool.
+//! A lock that a program initialises as process-shared gets the number of a lock in an array of the pool. Each of the
+//! other functions looks at one word of the lock it is given, and passes it on to libc if that is not our mark. So
+//! locks that are private, or statically initialised, stay libc's. All programs that share a lock must have this
+//! library loaded, and the same pool.
 //!
-//! **A crash** of a program leaves the lock to the next that asks. POSIX's reader-writer locks have no way to tell that one:
-//! `CENOTE_OWNER_DEAD` says what to do. `docs/c-interface.md` is the page for users.
+//! **A crash** of a program leaves the lock to the next that asks. POSIX's reader-writer locks have no way to tell that
+//! one: `CENOTE_OWNER_DEAD` says what to do. `docs/c-interface.md` is the page for users.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
 mod calls;

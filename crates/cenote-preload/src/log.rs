@@ -1,4 +1,5 @@
-//! Lines for people: on standard error, or in the file that `CENOTE_LOG` names. One write each, so that lines of processes do not mix.
+//! Lines for people: on standard error, or in the file that `CENOTE_LOG` names. One write each, so that lines of
+//! processes do not mix.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Write};

@@ -1,7 +1,9 @@
-//! What a lock of ours has in the bytes of a `pthread_rwlock_t`: number, pool and, last, a mark in a word that libc leaves 0.
+//! What a lock of ours has in the bytes of a `pthread_rwlock_t`: number, pool and, last, a mark in a word that libc
+//! leaves 0.
 //!
-//! libc writes that word (`__pad2`) when it initialises a lock, and never again; the static initialiser has 0 there. So no lock of libc's has the mark. A lock
-//! of ours that was destroyed has another one, until it is initialised again: libc would take what is left in its bytes for a lock.
+//! libc writes that word (`__pad2`) when it initialises a lock, and never again; the static initialiser has 0 there. So
+//! no lock of libc's has the mark. A lock of ours that was destroyed has another one, until it is initialised again:
+//! libc would take what is left in its bytes for a lock.
 #![allow(clippy::disallowed_types)] // the program's memory, no pool
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
 //! Which locks of the array are in use: a map of the pool from numbers to users.
 //!
-//! **Users.** 0: a process-shared lock, which may outlive any process; its number is free again when the lock is destroyed. Else the process whose private
-//! lock it is: such a number is free again when that process has ended, too, and is taken from it when no other is left.
+//! **Users.** 0: a process-shared lock, which may outlive any process; its number is free again when the lock is
+//! destroyed. Else the process whose private lock it is: such a number is free again when that process has ended, too,
+//! and is taken from it when no other is left.
 //!
 //! **A crash** between the number and the mark in the lock leaves a number in use that nobody has.
 #![allow(clippy::disallowed_types)] // a counter of the process, no word of a pool
@@ -23,7 +24,8 @@ fn map(thread: &mut Thread, state: &State) -> Result<HashMap<Coherent>, Refusal>
     Ok(HashMap::open_or_create(worker, MAP, Guidelines::default())?)
 }
 
-/// How many numbers from this process's first on to look for the next free one at. Numbers are used again early, as threads keep what they have opened.
+/// How many numbers from this process's first on to look for the next free one at. Numbers are used again early, as
+/// threads keep what they have opened.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The number that this process begins at: processes begin at different ones, so that they seldom meet.

@@ -1,4 +1,5 @@
-//! Environment variables, read once: when the program starts, so that neither what it does to its environment nor where it goes changes them.
+//! Environment variables, read once: when the program starts, so that neither what it does to its environment nor where
+//! it goes changes them.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -23,7 +24,8 @@ pub struct Settings {
     pub pool: Option<PathBuf>,
     /// `CENOTE_LOCKS`: how many locks a new pool has.
     pub locks: u32,
-    /// `CENOTE_THREADS`: how many threads may use a new pool at a time. One that holds many locks counts once for each eight.
+    /// `CENOTE_THREADS`: how many threads may use a new pool at a time. One that holds many locks counts once for each
+    /// eight.
     pub threads: u32,
     /// `CENOTE_PRIVATE=1`: takes over private locks, too, where a program initialises them by a call.
     pub private: bool,

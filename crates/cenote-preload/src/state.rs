@@ -1,8 +1,10 @@
 //! The pool, as this process has it open: opened by the first lock that needs it, and kept until the process ends.
 //!
-//! **A fork.** The child opens the pool itself, with the first lock that it uses; what it has copied of its parent's is never touched again. A lock that
-//! the parent had is the parent's: the child does not have it. A child that was made past the handlers of `fork` finds out by its first call that is refused.
-//! A thread of the parent that was about to open the pool is not there in the child: who opens it leaves its process's id, and that of another process counts for nothing.
+//! **A fork.** The child opens the pool itself, with the first lock that it uses; what it has copied of its parent's is
+//! never touched again. A lock that the parent had is the parent's: the child does not have it. A child that was made
+//! past the handlers of `fork` finds out by its first call that is refused. A thread of the parent that was about to
+//! open the pool is not there in the child: who opens it leaves its process's id, and that of another process counts
+//! for nothing.
 #![allow(clippy::disallowed_types)] // words of the process, not of a pool
 
 use std::ptr::null_mut;
@@ -31,7 +33,8 @@ pub struct State {
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
-/// The process of the thread that opens it, or 0. No mutex, as one that a thread has when another one forks is never unlocked in the child.
+/// The process of the thread that opens it, or 0. No mutex, as one that a thread has when another one forks is never
+/// unlocked in the child.
 static OPENING: AtomicU32 = AtomicU32::new(0);
 
 /// The thread that opens it.
@@ -86,7 +89,8 @@ pub fn known() -> Option<&'static State> {
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
 }
 
-/// Calls what uses the pool. A child that was made past the handlers of `fork` finds its parent's: then it opens its own, and calls again.
+/// Calls what uses the pool. A child that was made past the handlers of `fork` finds its parent's: then it opens its
+/// own, and calls again.
 #[inline]
 pub fn with_state<T>(call: impl Fn(&'static State) -> Result<T, Refusal>) -> Result<T, Refusal> {
     match call(state()?) {

@@ -1,4 +1,5 @@
-//! Kyoto Cabinet, an application that is not ours, under the preloaded library: its own test programs, and programs of which one process is killed.
+//! Kyoto Cabinet, an application that is not ours, under the preloaded library: its own test programs, and programs of
+//! which one process is killed.
 //!
 //! Debian's packages are installed where this may be done; else the tests are skipped, and say so.
 
@@ -62,7 +63,8 @@ fn preloaded(program: &str, folder: &Path) -> Command {
     command
 }
 
-/// Runs one of its test programs with arguments of which one is a database: `FILE`, with an ending where that says of which kind it is.
+/// Runs one of its test programs with arguments of which one is a database: `FILE`, with an ending where that says of
+/// which kind it is.
 fn passes(folder: &Path, line: &str) {
     let mut words = line.split_whitespace();
     let mut command = preloaded(words.next().unwrap(), folder);
@@ -165,7 +167,7 @@ fn a_process_that_is_killed_keeps_no_other_from_going_on() {
     // Those who were killed have left the numbers of their locks.
     let pool: cenote::Pool = cenote::Pool::open(folder.path().join("pool"), &Default::default()).unwrap();
     assert!(pool.map("preload-numbers").unwrap().len() >= 3);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(
         report.problems.is_empty() && report.leaked.is_empty(),
         "{report:?}"

@@ -1,4 +1,5 @@
-//! An unmodified C program under the preloaded library: its process-shared locks survive their owners, its private ones are libc's.
+//! An unmodified C program under the preloaded library: its process-shared locks survive their owners, its private ones
+//! are libc's.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;

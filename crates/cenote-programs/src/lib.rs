@@ -1,4 +1,5 @@
-//! Building and running programs in C and C++, each for so long at most. For tests: whatever fails is a panic that says what.
+//! Building and running programs in C and C++, each for so long at most. For tests: whatever fails is a panic that says
+//! what.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ pub fn built(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("cargo has built no {name}"))
 }
 
-/// Runs a command; it is killed, with the processes of its group, when the time is over. What it prints must fit a pipe.
+/// Runs a command; it is killed, with the processes of its group, when the time is over. What it prints must fit a
+/// pipe.
 pub fn run(command: &mut Command, limit: Duration) -> Output {
     use std::os::unix::process::CommandExt;
     let mut child = command

@@ -1,6 +1,7 @@
 //! A map that lives on memory nodes. Clients do all the work, by one-sided verbs; the nodes hold the bytes.
 //!
-//! The protocols are in `docs/protocols/replicated-map.md`: who writes which word, what each crash leaves, who repairs it.
+//! The protocols are in `docs/protocols/replicated-map.md`: who writes which word, what each crash leaves, who repairs
+//! it.
 //!
 //! | folder | |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Planted faults: changes of the protocols that the tests must find. Without the feature `mutants` there are none, and the checks for them cost nothing.
+//! Planted faults: changes of the protocols that the tests must find. Without the feature `mutants` there are none, and
+//! the checks for them cost nothing.
 
 macro_rules! mutants {
     ($($variant:ident = $name:literal, $what:literal;)*) => {

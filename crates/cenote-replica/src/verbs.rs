@@ -1,8 +1,8 @@
-//! One-sided verbs: what a memory node does for a client without knowing the map. They are what a network card could execute alone; over TCP a
-//! thread at the node executes them.
+//! One-sided verbs: what a memory node does for a client without knowing the map. They are what a network card could
+//! execute alone; over TCP a thread at the node executes them.
 //!
-//! Verbs go out in batches. A batch costs one round trip to each node that it names. Its verbs take effect in any order, each
-//! once or not at all; reads and writes of more than 8 bytes are not atomic. A word of 8 aligned bytes is.
+//! Verbs go out in batches. A batch costs one round trip to each node that it names. Its verbs take effect in any
+//! order, each once or not at all; reads and writes of more than 8 bytes are not atomic. A word of 8 aligned bytes is.
 
 use std::rc::Rc;
 

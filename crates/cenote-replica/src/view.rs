@@ -77,18 +77,22 @@ pub trait Control {
     /// The eras, as this client knows them.
     fn eras(&self) -> Eras;
 
-    /// How many sessions of the map have ended, each of which had begun nothing that is not decided by now; as this client knows it.
+    /// How many sessions of the map have ended, each of which had begun nothing that is not decided by now; as this
+    /// client knows it.
     fn sessions_ended(&self) -> u64;
 
-    /// Says that a verb in a region came back refused or unknown under a view, or that somebody's round in it does not end, and waits for a
-    /// later view. What this client had begun in that region has then been completed or undone, and its objects say which.
+    /// Says that a verb in a region came back refused or unknown under a view, or that somebody's round in it does not
+    /// end, and waits for a later view. What this client had begun in that region has then been completed or undone,
+    /// and its objects say which.
     fn later(&self, than: u64, region: u16) -> impl Future<Output = Result<(), SessionEnded>>;
 
-    /// A block for this client, for objects of a size: all zeros, or one that a client had for that size that has gone. `None` if no node has one.
+    /// A block for this client, for objects of a size: all zeros, or one that a client had for that size that has gone.
+    /// `None` if no node has one.
     fn block(&self, size: u32) -> impl Future<Output = Result<Option<Address>, SessionEnded>>;
 }
 
-/// This client counts as dead: its session has ended, and its verbs are refused. What it had begun was completed or undone.
+/// This client counts as dead: its session has ended, and its verbs are refused. What it had begun was completed or
+/// undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the session of this client has ended: the master took it for dead; connect again")]
 pub struct SessionEnded;

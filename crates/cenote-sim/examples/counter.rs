@@ -1,7 +1,8 @@
 //! How to run your own structure in the simulator: a counter, right and wrong.
 //!
-//! `cargo run --release -p cenote-sim --example counter` runs both under 200 seeds. The right one adds with a sync operation.
-//! The wrong one loads, adds and stores; it loses an increment as soon as two threads are between load and store.
+//! `cargo run --release -p cenote-sim --example counter` runs both under 200 seeds. The right one adds with a sync
+//! operation. The wrong one loads, adds and stores; it loses an increment as soon as two threads are between load and
+//! store.
 
 use std::rc::Rc;
 

@@ -1,4 +1,5 @@
-//! A mutant's seeds in slices, each in a process of its own: what the simulator's killed processes had is never freed, up to a megabyte a run.
+//! A mutant's seeds in slices, each in a process of its own: what the simulator's killed processes had is never freed,
+//! up to a megabyte a run.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;

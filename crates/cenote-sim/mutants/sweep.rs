@@ -252,8 +252,8 @@ fn read() -> Result<BTreeMap<Name, String>, String> {
         .collect())
 }
 
-/// Writes the table anew: what was run, and of other sites what it said before. An argument stays until the site is seen. Whether all are
-/// seen or have one.
+/// Writes the table anew: what was run, and of other sites what it said before. An argument stays until the site is
+/// seen. Whether all are seen or have one.
 fn write(names: &BTreeMap<Site, Name>, rows: BTreeMap<Name, String>) -> Result<bool, String> {
     let mut known = read()?;
     for (name, what) in rows {

@@ -1,9 +1,10 @@
 //! How long after a process's death others know of it, measured on this machine with real processes and `kill -9`.
 //!
-//! A pool is filled with as many bytes as victims are to touch. There are a *watcher*, whose background thread only watches, and *members*
-//! of a group that wait for its events. Again and again a *victim* joins the group, reads all of the pool, so that it has it in its page
-//! tables, and is killed. *Detected* is the time from just before the kill until the death is in the group's log, by the clock of the
-//! process that wrote it there. *Notified* is the time until a member, in a process of its own, has the event.
+//! A pool is filled with as many bytes as victims are to touch. There are a *watcher*, whose background thread only
+//! watches, and *members* of a group that wait for its events. Again and again a *victim* joins the group, reads all of
+//! the pool, so that it has it in its page tables, and is killed. *Detected* is the time from just before the kill
+//! until the death is in the group's log, by the clock of the process that wrote it there. *Notified* is the time until
+//! a member, in a process of its own, has the event.
 //!
 //! The processes are this program once more, with the arguments `worker detection ROLE …`. They end with their standard
 //! input, and so with their parent however that ends.
@@ -376,7 +377,8 @@ fn victim(pool: &Pool, name: &str) -> Result<()> {
     }
 }
 
-/// Works without a pause, in two threads: ordinary work, also where the measurement was started with real-time priority.
+/// Works without a pause, in two threads: ordinary work, also where the measurement was started with real-time
+/// priority.
 fn busy(pool: &Pool, name: &str) -> Result<()> {
     let ordinary = libc::sched_param { sched_priority: 0 };
     // SAFETY: a system call about this very process, with a parameter of ours. What it cannot change stays as it is.

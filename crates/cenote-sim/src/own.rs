@@ -1,5 +1,5 @@
-//! All that an index of somebody's own needs, to be written and to be run. What is re-exported here is meant to be used from outside; the
-//! modules that it comes from are not.
+//! All that an index of somebody's own needs, to be written and to be run. What is re-exported here is meant to be used
+//! from outside; the modules that it comes from are not.
 //!
 //! | to write it | |
 //! |---|---|
@@ -22,8 +22,8 @@
 //!
 //! `docs/simulator.md` says how ("Bring your own index"), and `examples/own_index` is an index that does.
 //!
-//! Not here, on purpose: memory that is freed and reused. What recovery and reclamation do with an object they know from its kind, and only the
-//! library has kinds (`pod::instance::hooks`).
+//! Not here, on purpose: memory that is freed and reused. What recovery and reclamation do with an object they know
+//! from its kind, and only the library has kinds (`pod::instance::hooks`).
 
 pub use cenote::index::baseline::arena::Arena;
 pub use cenote::index::baseline::{WordMap, version};

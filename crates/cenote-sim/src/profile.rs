@@ -1,11 +1,11 @@
 //! Costs of operations on a simulated machine, read from a TOML file.
 //!
-//! A profile is all that virtual time knows of hardware. Five are built in: `dram`, `dram-remote`, `cxl-local`, `cxl-remote` and
-//! `cxl-remote-wide`. They have the figures of pcc-indexes (sections 5 and 7.1) as far as it gives any; a comment in each file says
-//! which figure a number comes from, or how it was derived, or that it was assumed.
+//! A profile is all that virtual time knows of hardware. Five are built in: `dram`, `dram-remote`, `cxl-local`,
+//! `cxl-remote` and `cxl-remote-wide`. They have the figures of pcc-indexes (sections 5 and 7.1) as far as it gives
+//! any; a comment in each file says which figure a number comes from, or how it was derived, or that it was assumed.
 //!
-//! **Units.** They are part of the names: `_ns` are nanoseconds, `_gib_per_s` are 2³⁰ bytes a second. Fractions are allowed;
-//! [`Clock`](crate::clock::Clock) turns all into whole picoseconds once, before the run.
+//! **Units.** They are part of the names: `_ns` are nanoseconds, `_gib_per_s` are 2³⁰ bytes a second. Fractions are
+//! allowed; [`Clock`](crate::clock::Clock) turns all into whole picoseconds once, before the run.
 //!
 //! **Limits.** All hosts of a pod are alike, and so are all devices.
 

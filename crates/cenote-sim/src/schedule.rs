@@ -1,5 +1,6 @@
 //! Schedules as text: the decisions of a run, runs of zeroes written as `z` and their length. `z120,3,z5,1` is 120 dull
-//! answers, then a 3, five dull ones and a 1. Zeroes at the end count: past the end a thread that waits lets others run.
+//! answers, then a 3, five dull ones and a 1. Zeroes at the end count: past the end a thread that waits lets others
+//! run.
 
 /// A schedule's text.
 pub fn encode(decisions: &[u32]) -> String {

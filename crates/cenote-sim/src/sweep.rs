@@ -1,7 +1,8 @@
-//! Sites: the places in the library that order memory or move it between caches and memory. One at a time can be weakened, to see
-//! whether any check needs it (`cargo xtask mutants --sweep`).
+//! Sites: the places in the library that order memory or move it between caches and memory. One at a time can be
+//! weakened, to see whether any check needs it (`cargo xtask mutants --sweep`).
 //!
-//! A site is a call in the library's code, which the compiler records with the feature `mutants`; without that there are none.
+//! A site is a call in the library's code, which the compiler records with the feature `mutants`; without that there
+//! are none.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -84,8 +85,8 @@ pub fn weaken(site: Option<Site>) {
     IS_ON.set(site.is_some());
 }
 
-/// Whether in the runs of this thread from now on a weakened load finds the oldest value that it may, however often it is repeated; else it
-/// finds any, and now and then the one that it must.
+/// Whether in the runs of this thread from now on a weakened load finds the oldest value that it may, however often it
+/// is repeated; else it finds any, and now and then the one that it must.
 pub fn be_stubborn(is_stubborn: bool) {
     IS_STUBBORN.set(is_stubborn);
 }
@@ -106,13 +107,14 @@ pub fn take_passes() -> Passes {
     PASSES.take()
 }
 
-/// When runs passed the weakened site where it would have changed something, or the planted mutant, since this was asked last.
+/// When runs passed the weakened site where it would have changed something, or the planted mutant, since this was
+/// asked last.
 pub fn take_moments() -> Vec<Moment> {
     MOMENTS.take()
 }
 
-/// The weakened site or the mutant was passed, at `moment` if by a process that the run began with; `has_effect` says whether it would have
-/// changed something.
+/// The weakened site or the mutant was passed, at `moment` if by a process that the run began with; `has_effect` says
+/// whether it would have changed something.
 pub(crate) fn passed(moment: Option<Moment>, has_effect: bool) {
     if let Some(moment) = moment.filter(|_| has_effect) {
         MOMENTS.with_borrow_mut(|moments| moments.push(moment));

@@ -1,8 +1,10 @@
-//! The cache of inner nodes' words that the threads of a process share (`pod/instance/word_cache.rs`): two schedules that no draw finds.
+//! The cache of inner nodes' words that the threads of a process share (`pod/instance/word_cache.rs`): two schedules
+//! that no draw finds.
 //!
-//! In both, a slow thread caches a word that it has read, and a reader of the same process announces and uses it. A writer on another host
-//! that was pinned before the epoch moved unlinks what was read, so that it has an old tag. A collector moves the epoch. What was unlinked
-//! is then reused for a second map while the reader's announcement stands. Each schedule must pass, and must fail with its fault planted.
+//! In both, a slow thread caches a word that it has read, and a reader of the same process announces and uses it. A
+//! writer on another host that was pinned before the epoch moved unlinks what was read, so that it has an old tag. A
+//! collector moves the epoch. What was unlinked is then reused for a second map while the reader's announcement stands.
+//! Each schedule must pass, and must fail with its fault planted.
 #![cfg(feature = "mutants")]
 
 use std::cell::{Cell, RefCell};
@@ -373,8 +375,8 @@ fn play_merge(
     }
 }
 
-/// Keys that are removed behind the merge, so that the memory of the merged node is used for an inner one. It depends on the order in which
-/// memory is reused.
+/// Keys that are removed behind the merge, so that the memory of the merged node is used for an inner one. It depends
+/// on the order in which memory is reused.
 const GROWN: u64 = 14;
 
 fn perform(merge: Option<u64>) -> Ended {

@@ -1,5 +1,6 @@
-//! Calibration: what code reads off its virtual clock under the profile of the paper's machine is what the paper measured
-//! (pcc-indexes, sections 5.2 and 7.1), within 10 %. Only the ignored test reads a real clock, and it asserts nothing.
+//! Calibration: what code reads off its virtual clock under the profile of the paper's machine is what the paper
+//! measured (pcc-indexes, sections 5.2 and 7.1), within 10 %. Only the ignored test reads a real clock, and it asserts
+//! nothing.
 
 use std::rc::Rc;
 
@@ -127,7 +128,8 @@ fn figures_have_the_papers_numbers_and_ours() {
     );
 }
 
-/// Runs the same on so many hosts of a coherent machine, a thread each; the time that each took after all had begun, in nanoseconds.
+/// Runs the same on so many hosts of a coherent machine, a thread each; the time that each took after all had begun, in
+/// nanoseconds.
 fn on_coherent_hosts(hosts: u32, body: fn(&Context<true>, u64)) -> f64 {
     let profile = Profile::load("dram").unwrap();
     let settings = Settings::timed(&profile, true, hosts, 1, 1 << 16);
@@ -143,8 +145,8 @@ fn on_coherent_hosts(hosts: u32, body: fn(&Context<true>, u64)) -> f64 {
     outcome.time_ps as f64 / 1e3
 }
 
-/// A word that two hosts set in turn passes between their caches once for each turn: what core-to-core measurements call a one-way
-/// latency, which the profile has from them.
+/// A word that two hosts set in turn passes between their caches once for each turn: what core-to-core measurements
+/// call a one-way latency, which the profile has from them.
 #[test]
 fn a_handoff_takes_a_transfer() {
     const TURNS: u64 = 1000;
@@ -162,8 +164,8 @@ fn a_handoff_takes_a_transfer() {
     assert!((59.0..=130.0).contains(&handoff), "{handoff} ns");
 }
 
-/// A line moves from host to host one way at a time: additions to one word by many hosts take a transfer each, whichever host does them,
-/// except those that are done before the line leaves.
+/// A line moves from host to host one way at a time: additions to one word by many hosts take a transfer each,
+/// whichever host does them, except those that are done before the line leaves.
 #[test]
 fn contended_additions_take_turns() {
     const ROUNDS: u64 = 500;
@@ -187,7 +189,8 @@ fn contended_additions_take_turns() {
     }
 }
 
-/// Loops of compare-exchanges cost what others have measured with 1 to 16 cores of three machines. Under a spin lock it is the order of magnitude.
+/// Loops of compare-exchanges cost what others have measured with 1 to 16 cores of three machines. Under a spin lock it
+/// is the order of magnitude.
 #[test]
 fn contended_exchanges_take_what_others_have_measured() {
     let figure = make("machine/contention", &std::env::temp_dir(), &|_, _| {}).unwrap();

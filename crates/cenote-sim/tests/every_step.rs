@@ -39,8 +39,8 @@ fn dies(process: u32, step: u64, restarts: bool) -> Crash {
     }
 }
 
-/// Kills one process at each of its steps in turn, and then another one too, near the steps at which it finds what the first
-/// has left.
+/// Kills one process at each of its steps in turn, and then another one too, near the steps at which it finds what the
+/// first has left.
 fn every_step(subject: Subject) {
     every_so_many_steps(subject, 1);
 }

@@ -1,9 +1,9 @@
-//! All schedules within bounds, of small scenarios: two hosts, each with one process, one thread and two operations. Each test
-//! prints how many there were. What the processes do before both have opened the map, and what the audit does, is the same
-//! in every schedule.
+//! All schedules within bounds, of small scenarios: two hosts, each with one process, one thread and two operations.
+//! Each test prints how many there were. What the processes do before both have opened the map, and what the audit
+//! does, is the same in every schedule.
 //!
-//! The scenarios with larger bounds are ignored; `cargo test --release -p cenote-sim --test exhaustive -- --ignored --nocapture`
-//! runs them, in some minutes each.
+//! The scenarios with larger bounds are ignored;
+//! `cargo test --release -p cenote-sim --test exhaustive -- --ignored --nocapture` runs them, in some minutes each.
 
 use std::time::Instant;
 
@@ -39,8 +39,8 @@ fn explored(subject: Subject, coherent: bool, bounds: Bounds, blind_exchanges: b
     plan.explore(seed, bounds, 1_000_000)
 }
 
-/// Of the seeds up to 40, one in which the two write the same key of a bucket, or allocate, or make the map grow; or put new
-/// keys into the same leaf, which is split, or empty one, which is merged.
+/// Of the seeds up to 40, one in which the two write the same key of a bucket, or allocate, or make the map grow; or
+/// put new keys into the same leaf, which is split, or empty one, which is merged.
 fn seed(subject: Subject, coherent: bool) -> u64 {
     match (subject, coherent) {
         (Subject::Hash, true) => 8,

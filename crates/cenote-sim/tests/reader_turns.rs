@@ -1,6 +1,6 @@
-//! A writer of a reader-writer lock that finds a dead reader puts the reader's slot at rest by an exchange. In this schedule, which no draw
-//! finds, the writer is held back right before that exchange, until the place has another worker, which reads under another lock in the
-//! same slot. The new worker's hold must outlast the exchange.
+//! A writer of a reader-writer lock that finds a dead reader puts the reader's slot at rest by an exchange. In this
+//! schedule, which no draw finds, the writer is held back right before that exchange, until the place has another
+//! worker, which reads under another lock in the same slot. The new worker's hold must outlast the exchange.
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
 use cenote::pod::Worker;
-use cenote::pod::format::slots::Slot;
+use cenote::pod::format::lock_slots::Slot;
 use cenote::sync::ReadWriteLock;
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
 use cenote::pod::Worker;
-use cenote::pod::format::slots::{Slot, SlotState, Turn};
+use cenote::pod::format::lock_slots::{Slot, SlotState, Turn};
 use cenote::sync::{Mutex, Semaphore, Timeout};
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
 use cenote_sim::machine::{Capacity, Shape};
@@ -222,7 +222,7 @@ fn who_tries_beside_recovery_is_not_refused() {
 }
 
 #[test]
-fn the_foremost_asks_before_it_gives_up() {
+fn the_first_waiter_asks_before_it_gives_up() {
     for form in [Form::Mutex, Form::Semaphore] {
         let timeout = |polls| Timeout::Polls(SPINS + polls);
         choose(None);

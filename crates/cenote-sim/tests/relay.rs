@@ -1,5 +1,5 @@
-//! Event counts that are notified on one host while threads of another sleep by them; that host's agent relays the notification. Each host
-//! has a kernel of its own, which wakes its own threads only.
+//! Event counts that are notified on one host while threads of another sleep by them; that host's agent relays the
+//! notification. Each host has a kernel of its own, which wakes its own threads only.
 
 use std::cell::Cell;
 use std::rc::Rc;

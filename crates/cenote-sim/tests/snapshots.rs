@@ -1,6 +1,6 @@
-//! A reader without a place is stopped at each step of its first attempt in turn, until a writer has overwritten what the reader may have
-//! reached, and has used that memory again. The reader must find what was written for its key. With the fault planted that leaves out the
-//! second read of the epoch, it must find something else at some step.
+//! A reader without a place is stopped at each step of its first attempt in turn, until a writer has overwritten what
+//! the reader may have reached, and has used that memory again. The reader must find what was written for its key. With
+//! the fault planted that leaves out the second read of the epoch, it must find something else at some step.
 #![cfg(feature = "mutants")]
 
 use std::cell::{Cell, RefCell};

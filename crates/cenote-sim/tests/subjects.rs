@@ -1,5 +1,5 @@
-//! Every subject on both machines under both seeded policies, with and without crashes. A failure prints the command that
-//! repeats it. `CENOTE_SIM_SEEDS` sets how many seeds each case gets (default 12; 20000 is a night's work).
+//! Every subject on both machines under both seeded policies, with and without crashes. A failure prints the command
+//! that repeats it. `CENOTE_SIM_SEEDS` sets how many seeds each case gets (default 12; 20000 is a night's work).
 
 use cenote_sim::campaign::{LimitsKind, Plan, PolicyKind, Result as Ended};
 use cenote_sim::subjects::Subject;
@@ -330,7 +330,8 @@ fn what_was_found_stays_mended() {
             },
             vec![3, 7],
         ),
-        // All places of workers were held during the search for one; some of their owners had died by the time of the answer.
+        // All places of workers were held during the search for one; some of their owners had died by the time of the
+        // answer.
         (
             Plan {
                 hosts: 6,
@@ -357,34 +358,40 @@ fn what_was_found_stays_mended() {
         (base(Subject::Allocator, true, pct), vec![2053]),
         // A slot in a lock's queue that was said to be passed while another put it at rest.
         (fourteen(Subject::Queue, true), vec![310301, 311870]),
-        // A thread that gave up waiting applied what it had read of the queue to a turn that was over: the lock that the onlooker held had
-        // no owner.
+        // A thread that gave up waiting applied what it had read of the queue to a turn that was over: the lock that
+        // the onlooker held had no owner.
         (fourteen(Subject::Observers, false), vec![129]),
         // `fsck` relied on words of a worker's record that their owner clears without waiting for that.
         (fourteen(Subject::Observers, false), vec![7716]),
         // The last one: a death that was being announced while its host was fenced.
         (fourteen(Subject::DeathNotices, false), vec![2807, 10419, 15659]),
-        // A waiter left that recovery had just made the end of the queue, for a slot behind it that was a dead worker's.
+        // A waiter left that recovery had just made the end of the queue, for a slot behind it that was a dead
+        // worker's.
         (fourteen(Subject::Semaphore, true), vec![17048]),
         (fourteen(Subject::Machines, false), vec![13140]),
-        // A worker left a place that was scanned already for one that was not yet, and was seen in both: all seemed taken. And two faults
-        // of the simulator: half a second of rests that was over before a lock's pauses; a death while another process joined.
+        // A worker left a place that was scanned already for one that was not yet, and was seen in both: all seemed
+        // taken. And two faults of the simulator: half a second of rests that was over before a lock's pauses; a death
+        // while another process joined.
         (fourteen(Subject::Places, true), vec![309621, 301251]),
         // The other one: a background thread read a chunk through its cache that a request named which was over.
         (fourteen(Subject::Places, false), vec![303170, 307763]),
-        // Another worker had the trim lock before its dead owner's log was replayed, which made the hole in question free.
+        // Another worker had the trim lock before its dead owner's log was replayed, which made the hole in question
+        // free.
         (fourteen(Subject::Trim, true), vec![601852, 609660]),
-        // A background thread read the first line of a level through the cache, which its own process had dropped by then.
+        // A background thread read the first line of a level through the cache, which its own process had dropped by
+        // then.
         (fourteen(Subject::Growth, false), vec![612685]),
         (fourteen(Subject::Shrinking, false), vec![601235]),
         // The simulator took a host for one that has the pool whose last process had left it.
         (fourteen(Subject::Moving, false), vec![610759]),
-        // A failover controller gave back the lease as it had read it, although another host that was named had taken it since. And a fault of
-        // the subject: the host named for the lease was dead for good, and no other host might act for as long as one waits for it.
+        // A failover controller gave back the lease as it had read it, although another host that was named had taken
+        // it since. And a fault of the subject: the host named for the lease was dead for good, and no other host might
+        // act for as long as one waits for it.
         (fourteen(Subject::Lease, true), vec![604968, 605141]),
         // A process of no host was killed as it began to serve, and what it had said kept hosts from serving.
         (fourteen(Subject::Lease, true), vec![358]),
-        // The simulator took the newest of many stores to one word, in a buffer that was full, for one that its thread does not wait for.
+        // The simulator took the newest of many stores to one word, in a buffer that was full, for one that its thread
+        // does not wait for.
         (fourteen(Subject::Thin, false), vec![704841]),
     ] {
         for seed in seeds {

@@ -1,5 +1,5 @@
-//! YCSB workloads in virtual time, at small sizes: every form runs, the same plan gives the same result, and the counts are
-//! those that the library states.
+//! YCSB workloads in virtual time, at small sizes: every form runs, the same plan gives the same result, and the counts
+//! are those that the library states.
 
 use cenote::Guidelines;
 use cenote_sim::profile::Profile;

@@ -209,10 +209,12 @@ pub struct Spec {
     pub records: u64,
     /// The number of operations of this worker.
     pub operations: u64,
-    /// The skew of [`Chooser::Zipfian`] and [`Chooser::Latest`], 0 to 100. Outside of 0 to 1, ends excluded, what is inserted is never chosen.
+    /// The skew of [`Chooser::Zipfian`] and [`Chooser::Latest`], 0 to 100. Outside of 0 to 1, ends excluded, what is
+    /// inserted is never chosen.
     pub theta: f64,
-    /// Ranks that are drawn, where that is more than there are records, up to 2^52; what is drawn is taken modulo the records. So few records are
-    /// as skewed as many: of 100,000 records the most popular has 7.9 % of all operations, and 4.8 % if 10^8 ranks are drawn.
+    /// Ranks that are drawn, where that is more than there are records, up to 2^52; what is drawn is taken modulo the
+    /// records. So few records are as skewed as many: of 100,000 records the most popular has 7.9 % of all operations,
+    /// and 4.8 % if 10^8 ranks are drawn.
     pub ranks: u64,
     /// The longest scan; lengths are uniform from 1.
     pub scan_max: u32,

@@ -1,21 +1,24 @@
-//! An application on a host of a pod. It writes, and prints each write when that is acknowledged. `cargo xtask guests` runs it in virtual
-//! machines that are stopped and switched off, and compares what it printed with what is in the pool.
+//! An application on a host of a pod. It writes, and prints each write when that is acknowledged. `cargo xtask guests`
+//! runs it in virtual machines that are stopped and switched off, and compares what it printed with what is in the
+//! pool.
 //!
 //! ```text
 //! ledger POOL write --host H --run R [--lock-file FILE]
 //! ledger POOL read --host H [--lock-file FILE]
 //! ```
 //!
-//! A *run* is one start of the program on a host. `write` runs two threads until it is killed, each of which counts from 0:
+//! A *run* is one start of the program on a host. `write` runs two threads until it is killed, each of which counts
+//! from 0:
 //!
 //! | thread | what it does | what it then prints |
 //! |---|---|---|
 //! | `own` | puts a record of its own | `own R N .` |
 //! | `entry` | under a lock that all share: makes the next entry of the ledger, then sets the number of the next one | `entry R N .` |
 //!
-//! A thread that finds the entry made already has taken over the lock from a dead host, and sets the number; or two had the lock (`conflict`).
-//! `read` prints for each host and run how many records and entries there are and the highest number, `KIND H R COUNT HIGHEST .`; then
-//! `wrong COUNT .`, the number of records that are torn or out of order, and `end .`. A line without its dot was cut off.
+//! A thread that finds the entry made already has taken over the lock from a dead host, and sets the number; or two had
+//! the lock (`conflict`). `read` prints for each host and run how many records and entries there are and the highest
+//! number, `KIND H R COUNT HIGHEST .`; then `wrong COUNT .`, the number of records that are torn or out of order, and
+//! `end .`. A line without its dot was cut off.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -2,7 +2,19 @@
 //!
 //! An [`Error`](crate::Error) says what went wrong; these enums say why, or of what.
 
-use crate::pod::format::form::Form;
+use crate::pod::format::lock_kind::Form;
+
+/// Why a file is no pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Foreign {
+    /// It is shorter than a superblock.
+    #[error("it is too short")]
+    TooShort,
+    /// It begins with something else.
+    #[error("it does not begin with the magic number")]
+    OtherMagic,
+}
 
 /// Why a host cannot do what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

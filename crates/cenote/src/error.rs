@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::causes::{Found, HostError, Occupant, Setting, Shortage, Structure, Table};
-use crate::memory::{Distrust, MapError, Unfit};
-use crate::pod::format::form::Form;
+use crate::causes::{Foreign, Found, HostError, Occupant, Setting, Shortage, Structure, Table};
+use crate::memory::{Distrust, MappingError, Unfit};
+use crate::pod::format::lock_kind::Form;
 use crate::pod::format::superblock::Kind;
 
 /// A result of this library.
@@ -12,14 +12,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// What can go wrong with a pool. No error leaves the pool damaged or an operation half done.
 ///
-/// The documentation of a function names the errors that a caller may want to match. Besides, nearly every one may fail with [`Error::Map`],
-/// [`Error::Io`], [`Error::Corrupt`] and, in a child of the process that opened the pool, [`Error::Forked`].
+/// The documentation of a function names the errors that a caller may want to match. Besides, nearly every one may fail
+/// with [`Error::Mapping`], [`Error::Io`], [`Error::Corrupt`] and, in a child of the process that opened the pool,
+/// [`Error::Forked`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused a call.
     #[error(transparent)]
-    Map(#[from] MapError),
+    Mapping(#[from] MappingError),
     /// A file could not be used.
     #[error("{path}: {source}")]
     Io {
@@ -56,7 +57,7 @@ pub enum Error {
         /// Which path.
         path: PathBuf,
         /// What went wrong.
-        source: MapError,
+        source: MappingError,
     },
     /// Creating a pool would overwrite something.
     #[error(
@@ -76,7 +77,7 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
         /// What went wrong.
-        source: MapError,
+        source: MappingError,
     },
     /// The file is not a pool.
     #[error("{path} is not a cenote pool: {why}; create one with `cenote create`")]
@@ -84,7 +85,7 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
         /// How that was seen.
-        why: String,
+        why: Foreign,
     },
     /// The pool's format is newer than this library, or older than it reads.
     #[error(
@@ -123,9 +124,9 @@ pub enum Error {
         /// Where.
         at: u64,
     },
-    /// There is no room, and no garbage that would make room, or others hold it back for longer than a write waits: one second, on incoherent
-    /// memory two to four, and the time of some 64 to 160 attempts, of which one in eight reads every block: three to five seconds in all for
-    /// 4 GiB there.
+    /// There is no room, and no garbage that would make room, or others hold it back for longer than a write waits: one
+    /// second, on incoherent memory two to four, and the time of some 64 to 160 attempts, of which one in eight reads
+    /// every block: three to five seconds in all for 4 GiB there.
     #[error(
         "the pool is full: {needed} bytes do not fit ({why}{}); delete something, or use a larger maximum or file system",
         at_most(*.largest)
@@ -135,7 +136,8 @@ pub enum Error {
         needed: u64,
         /// What the limit was.
         why: Shortage,
-        /// Bytes of the largest piece that there is, or that there may be once the pool has grown; `None` where that says nothing.
+        /// Bytes of the largest piece that there is, or that there may be once the pool has grown; `None` where that
+        /// says nothing.
         largest: Option<u64>,
     },
     /// All places in a table of the pool are taken.
@@ -336,12 +338,12 @@ fn of_another_machine(is_elsewhere: bool) -> &'static str {
 
 impl Error {
     /// The error for the file at a path.
-    pub(crate) fn about(path: &Path) -> impl FnOnce(MapError) -> Self {
+    pub(crate) fn about(path: &Path) -> impl FnOnce(MappingError) -> Self {
         move |error| {
             let path = path.to_owned();
             match error {
-                MapError::Unfit(why) => Self::Unfit { path, why },
-                MapError::Distrusted(why) => Self::Distrusted { path, why },
+                MappingError::Unfit(why) => Self::Unfit { path, why },
+                MappingError::Distrusted(why) => Self::Distrusted { path, why },
                 error => error.into(),
             }
         }

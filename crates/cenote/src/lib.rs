@@ -1,9 +1,9 @@
 //! Cenote: a store for memory that processes and hosts share.
 //!
-//! A *pool* is a file, normally in `/dev/shm`, that processes open at the same time: up to 128, or as many as `Options::processes`
-//! says. A pool on coherent memory needs no server. Each process may be killed at any instruction: the others go on, nothing acknowledged is lost, nothing
-//! leaks, and nobody waits for a dead process. The same code is correct on memory that hosts share without cache coherence,
-//! through another memory backend ([`Backend`]).
+//! A *pool* is a file, normally in `/dev/shm`, that processes open at the same time: up to 128, or as many as
+//! `Options::processes` says. A pool on coherent memory needs no server. Each process may be killed at any instruction:
+//! the others go on, nothing acknowledged is lost, nothing leaks, and nobody waits for a dead process. The same code is
+//! correct on memory that hosts share without cache coherence, through another memory backend ([`Backend`]).
 //!
 //! ```
 //! # fn main() -> cenote::Result<()> {
@@ -31,8 +31,8 @@
 //! # }
 //! ```
 //!
-//! Its layers are `memory`, `pod`, `sync`, `index` and `store`, from the bottom; they are private, but for the feature `internals`. See
-//! `ARCHITECTURE.md`.
+//! Its layers are `memory`, `pod`, `sync`, `index` and `store`, from the bottom; they are private, but for the feature
+//! `internals`. See `ARCHITECTURE.md`.
 #![deny(unsafe_op_in_unsafe_fn, missing_docs)]
 // Without the feature nobody uses what the simulator, benchmarks and the command need.
 #![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
@@ -76,8 +76,8 @@ pub use index::ordered::OrderedMap;
 pub use index::ordered::range::Range;
 pub use memory::{Backend, Coherent, Delegated, Noncoherent};
 pub use pod::format::superblock::Kind;
-pub use pod::tasks::result::Outcome;
-pub use pod::tasks::{Committed, Next, Plan, TaskList, TaskPosition};
+pub use pod::tasks::result::TaskResult;
+pub use pod::tasks::{Committed, NextTask, Plan, TaskList, TaskPosition};
 pub use store::{
     Condvar, Events, FailoverThread, FsckReport, Group, GroupSize, HostAgent, Listener, LockHolder, LockWait,
     Locks, Map, MapReader, MapReport, Membership, MonitorOptions, Mutex, NextEvent, Options, Ordered,
@@ -94,10 +94,10 @@ pub mod group {
 /// Locks of a pool: guards, timeouts, and what can be seen of a lock.
 pub mod locks {
     pub use crate::store::{
-        Named, RegionsReadGuard, RegionsWriteGuard, RwLockBuilder, RwLockReadGuard, RwLockWriteGuard,
+        Named, RegionsLockBuilder, RegionsReadGuard, RegionsWriteGuard, RwLockReadGuard, RwLockWriteGuard,
     };
     pub use crate::sync::condvar::Waited;
-    pub use crate::sync::inspect::{Holder, Seen};
+    pub use crate::sync::inspect::{Holder, LockState};
     pub use crate::sync::object::Form;
     pub use crate::sync::{
         Condvar, Guard, LockArray, Mutex, Permit, QueueLock, ReadGuard, ReadWriteLock, Semaphore, SpinLock,
@@ -107,20 +107,20 @@ pub mod locks {
 
 /// Hosts of a pod: agents, monitors, fences.
 pub mod hosts {
-    pub use crate::pod::format::host::{HostInstance, HostPhase, HostState};
-    pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Names};
+    pub use crate::pod::format::host_entry::{HostInstance, HostPhase, HostState};
+    pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Nominations};
     pub use crate::pod::hosts::monitor::Event;
     pub use crate::store::{AgentStatus, Leave, MonitorRole, Peers, Reporter};
 }
 
 /// Parts of the reports of `stat` and `fsck`.
 pub mod report {
-    pub use crate::memory::{Distrust, MapError, Priority, Unfit, WrongLockFile};
+    pub use crate::memory::{Distrust, MappingError, Priority, Unfit, WrongLockFile};
     pub use crate::pod::commit::recovery::Recovered;
     pub use crate::pod::reclaim::backlog::Amount;
     pub use crate::store::{
         DamagedStat, Failure, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat,
-        MapStat, RecoveryStat, TasksReport, TasksStat,
+        MapKind, MapStat, RecoveryStat, TasksReport, TasksStat,
     };
 }
 

@@ -1,8 +1,8 @@
 //! Mutants: faults planted in the library, to prove that its simulator finds such faults. For tests only.
 //!
-//! A mutant leaves out, moves or weakens one step that a protocol needs, by one `mutant::is(…)` or `mutant::also(…)` at that step. Without the
-//! feature `mutants` there are none: [`is`] is `false` at compile time. With it, [`choose`] plants a mutant in everything
-//! that the calling thread runs from then on; other threads are not affected.
+//! A mutant leaves out, moves or weakens one step that a protocol needs, by one `mutant::is(…)` or `mutant::also(…)` at
+//! that step. Without the feature `mutants` there are none: [`is`] is `false` at compile time. With it, [`choose`]
+//! plants a mutant in everything that the calling thread runs from then on; other threads are not affected.
 //!
 //! `cargo xtask mutants` runs them all. `docs/mutants.md` says which checker finds each, and how to add one.
 
@@ -232,7 +232,7 @@ mutants! {
     UnlinkOverlooked = "unlink-overlooked", "recovery does not check whether a reference moved during its search";
     PastNotUnlinked = "past-not-unlinked", "a waiter that goes past a slot still stands behind it";
     RecoveryTakenForRival = "recovery-taken-for-rival", "a worker that takes a dead owner's word gives up if recovery has marked it meanwhile";
-    GivenUpUnasked = "given-up-unasked", "the foremost waiter gives up without a last check whether the owner lives";
+    GivenUpUnasked = "given-up-unasked", "the first waiter gives up without a last check whether the owner lives";
     DirectorySharersNotAwaited = "directory-sharers-not-awaited", "a writer gets a directory lock while nodes have it to read";
     DirectoryQueueNotHeld = "directory-queue-not-held", "a node is granted a directory lock to read although a writer waits or has it";
     DirectoryNumberNotCleared = "directory-number-not-cleared", "a process takes a dead one's number among the nodes of a directory lock, with what that had";
@@ -244,7 +244,7 @@ mutants! {
     DirectoryLoneDeathIgnored = "directory-lone-death-ignored", "the threads of a process wait for one of them that has died alone";
     DirectoryEntryNotReread = "directory-entry-not-reread", "a thread that reads a directory lock's entry without its lock does not check that it is still valid";
     DirectoryEntryInPlace = "directory-entry-in-place", "a change of a directory lock's entry overwrites the copy that is valid";
-    DirectoryPassesUnbounded = "directory-passes-unbounded", "a node's threads get a directory lock for as long as they want, whoever asks";
+    DirectoryPassesUnbounded = "directory-passes-unbounded", "a node's threads get a directory lock for as long as they want, even if another node asks";
     DirectoryNotWrittenBack = "directory-not-written-back", "a node hands a directory lock over before it has written its data back";
     DirectoryNotDropped = "directory-not-dropped", "a node that gets a directory lock keeps what its cache has of the data";
     DirectoryDeadAwaited = "directory-dead-awaited", "a waiter for a directory lock does not look for dead nodes";

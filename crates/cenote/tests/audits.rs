@@ -1,4 +1,5 @@
-//! `fsck` of a pool that others write to: what it reports as wrong, and not as uncertain, is wrong; and it does not make writes fail.
+//! `fsck` of a pool that others write to: what it reports as wrong, and not as uncertain, is wrong; and it does not
+//! make writes fail.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,7 @@ fn polls<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_o
             while Instant::now() < until {
                 match read_only {
                     true => check(Pool::<M>::open_read_only(&path, &options()).unwrap().fsck()),
-                    false => check(Pool::<M>::open(&path, &options()).unwrap().fsck(false)),
+                    false => check(Pool::<M>::open(&path, &options()).unwrap().fsck()),
                 }
                 polls += 1;
             }
@@ -52,13 +53,14 @@ fn polls<M: Mapped>(time: Duration, write: impl Fn(&Pool<M>, u64) + Sync, read_o
         polls = looked.unwrap_or_else(|thrown| std::panic::resume_unwind(thrown));
     });
     let pool = Pool::<M>::open(&path, &options()).unwrap();
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
     polls
 }
 
 const MOMENT: Duration = Duration::from_millis(1_500);
 
-/// Each pass kept all that was retired during it, and all that had been retired before made the next pass longer: puts failed.
+/// Each pass kept all that was retired during it, and all that had been retired before made the next pass longer: puts
+/// failed.
 #[test]
 fn a_look_does_not_fill_the_pool() {
     let put = |pool: &Pool, n: u64| {
@@ -86,7 +88,8 @@ fn large_values_that_come_and_go_are_not_leaked() {
     assert!(polls::<Noncoherent>(MOMENT, put, false) > 0);
 }
 
-/// Objects of new keys come from magazines: nothing that others see of a worker but its record's last operation tells of them.
+/// Objects of new keys come from magazines: nothing that others see of a worker but its record's last operation tells
+/// of them.
 #[test]
 fn keys_that_come_and_go_are_counted_by_who_is_alone() {
     fn phase<M: Mapped>(pool: &Pool<M>, n: u64) {
@@ -128,14 +131,14 @@ fn threads_of_the_same_process_are_no_damage() {
         let until = Instant::now() + MOMENT;
         let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             while Instant::now() < until {
-                let report = pool.fsck(false).unwrap();
+                let report = pool.fsck().unwrap();
                 assert!(report.is_clean() || report.is_uncertain, "{report:?}");
             }
         }));
         is_over.store(1);
         looked.unwrap_or_else(|thrown| std::panic::resume_unwind(thrown));
     });
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]

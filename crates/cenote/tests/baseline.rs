@@ -153,7 +153,7 @@ fn open<M: Mapped, I: WordMap<M>>(pool: &Pool<M>, records: u64) -> I {
 }
 
 fn assert_clean<M: Mapped>(pool: &Pool<M>) {
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

@@ -1,5 +1,6 @@
-//! Damage, and threads that have nothing to do with it: dead threads leave damaged records, locks and lists, or entries of living
-//! processes are damaged. All others go on, nobody alive is taken for dead, and damage that was repaired is not reported any more.
+//! Damage, and threads that have nothing to do with it: dead threads leave damaged records, locks and lists, or entries
+//! of living processes are damaged. All others go on, nobody alive is taken for dead, and damage that was repaired is
+//! not reported any more.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ fn scene<M: Mapped>(run: impl FnOnce(&Pool<M>, &Path)) {
     let path = folder.path().join("pool");
     let pool: Pool<M> = Pool::create(&path, &options()).unwrap();
     run(&pool, &path);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -149,7 +150,8 @@ fn nor_does_it_on_incoherent_memory() {
     what_it_retired_is_freed::<Noncoherent>(false);
 }
 
-/// A watcher does not notify event counts again and again for a worker that cannot be recovered: the sleepers would watch, and notify, for ever.
+/// A watcher does not notify event counts again and again for a worker that cannot be recovered: the sleepers would
+/// watch, and notify, for ever.
 fn watchers_calm_down<M: Mapped>() {
     scene::<M>(|pool, _| {
         pool.group("group", TOKEN).unwrap();
@@ -212,7 +214,7 @@ fn a_vacant_list<M: Mapped>() {
             map.put(b"key", &n.to_le_bytes()).unwrap();
         }
         pool.collect().unwrap();
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         assert!(!report.problems.is_empty(), "{report:#?}");
         damage(pool, record.head().offset(), before);
         pool.collect().unwrap();

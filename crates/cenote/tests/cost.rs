@@ -158,7 +158,8 @@ fn ordered_hit<M: Mapped>(map: &cenote::Ordered<Counting<M>>, key: u64) {
 
 #[test]
 fn an_ordered_hit_is_one_sync_load_and_two_lines_of_its_leaf() {
-    // Three leaves at most. A lookup reads the root's first word, then its first two lines, one of heads and one of children.
+    // Three leaves at most. A lookup reads the root's first word, then its first two lines, one of heads and one of
+    // children.
     let counts = counted_ordered::<Noncoherent>(Guidelines::P3, 40, ordered_hit);
     let typical = median(&counts);
     assert_eq!((typical.sync_loads, typical.line_fetches), (1, 0), "{typical:?}");
@@ -373,8 +374,9 @@ fn a_write_frees_a_part_of_a_level_at_a_time() {
     );
 }
 
-/// What a long reader held back is freed at a cost in proportion to it, and the chunks of the list as well, wherever in a chunk the list ends.
-/// Collection left the chunks that the head of the list could not leave for lack of room, 33 in each of these rounds, and then walked through them.
+/// What a long reader held back is freed at a cost in proportion to it, and the chunks of the list as well, wherever in
+/// a chunk the list ends. Collection left the chunks that the head of the list could not leave for lack of room, 33 in
+/// each of these rounds, and then walked through them.
 #[test]
 fn freeing_a_long_list_costs_what_is_in_it() {
     // Their number leaves another remainder of a chunk each time.

@@ -80,13 +80,7 @@ fn points() -> impl Iterator<Item = &'static str> + Clone {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
         ![
-            "held.",
-            "directory.",
-            "queue.",
-            "shared.",
-            "condvar.",
-            "naming.",
-            "repair.",
+            "held.", "dlock.", "queue.", "shared.", "condvar.", "naming.", "repair.",
         ]
         .iter()
         .any(|prefix| name.starts_with(prefix))
@@ -159,8 +153,8 @@ impl Journal {
     }
 }
 
-/// The work of a victim on an ordered map: keys that come in no order, so that nodes everywhere are split; long values and
-/// short ones over each other; most of it removed and put again.
+/// The work of a victim on an ordered map: keys that come in no order, so that nodes everywhere are split; long values
+/// and short ones over each other; most of it removed and put again.
 fn order<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     let mut journal = Journal::open(journal)?;
     let pool: Pool<M> = Pool::open(path, &options()).map_err(text)?;
@@ -434,7 +428,7 @@ impl<M: Mapped> Case<'_, M> {
     }
 
     fn check_memory(&self) -> Outcome {
-        let report = self.pool.fsck(false).map_err(text)?;
+        let report = self.pool.fsck().map_err(text)?;
         if !report.is_clean() || report.other_processes != 0 {
             return Err(format!("not clean: {report:#?}"));
         }
@@ -469,8 +463,8 @@ fn kill_recoverers<M: Mapped>(
     case.survive()
 }
 
-/// A pool with a place for one process: the process that opens it after the victim's death must take over the victim's place, and
-/// whatever it held, before it has a place of its own.
+/// A pool with a place for one process: the process that opens it after the victim's death must take over the victim's
+/// place, and whatever it held, before it has a place of its own.
 fn run_alone<M: Mapped>(folder: &Path, point: &str, log: &Path) -> Outcome {
     let files = Files::new(folder);
     let alone = Options {

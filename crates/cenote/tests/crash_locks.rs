@@ -1,8 +1,9 @@
-//! Kills processes with `kill -9` at every named step of taking, holding, leaving and recovering locks, and again in the process that
-//! succeeds them. Checks that a survivor gets every lock, is told what it must be told, and finds no slot taken for ever.
+//! Kills processes with `kill -9` at every named step of taking, holding, leaving and recovering locks, and again in
+//! the process that succeeds them. Checks that a survivor gets every lock, is told what it must be told, and finds no
+//! slot taken for ever.
 //!
-//! Run with `cargo test -p cenote --features crash-points --test crash_locks`; it starts itself as the processes that are
-//! killed. `CENOTE_CRASH_ONLY=name` limits it to one point. A victim has three threads, which meet at the locks.
+//! Run with `cargo test -p cenote --features crash-points --test crash_locks`; it starts itself as the processes that
+//! are killed. `CENOTE_CRASH_ONLY=name` limits it to one point. A victim has three threads, which meet at the locks.
 
 // Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
 extern crate cenote_damage as _;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use cenote::causes::Structure;
 use cenote::memory::Mapped;
-use cenote::pod::format::slots::{SLOTS, Slot, SlotState, Turn};
+use cenote::pod::format::lock_slots::{SLOTS, Slot, SlotState, Turn};
 use cenote::pod::instance::crash::Point;
 use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
@@ -235,7 +236,7 @@ fn one<M: Mapped>(pool: &Pool<M>, journal: &Path, thread: u64) -> Outcome {
         hold!(2, rw.write_with(timeout), note, {});
         names(pool, thread + n)?;
         wait_for_others(pool, n)?;
-        // A thread that relocks at once is quicker than a waiter that is woken, until the waiter says *queue first*.
+        // A thread that relocks at once is quicker than a waiter that is woken, until the waiter says *handoff*.
         for _ in 0..3 {
             hold!(3, mutex.lock_with(timeout), note, {
                 std::thread::sleep(SHORT);
@@ -262,7 +263,8 @@ fn wait_for_others<M: Mapped>(pool: &Pool<M>, n: u64) -> Outcome {
     Ok(())
 }
 
-/// Makes a lock of some form under one of two names, takes it, and removes it, unless others have removed it, or made one of another form.
+/// Makes a lock of some form under one of two names, takes it, and removes it, unless others have removed it, or made
+/// one of another form.
 fn names<M: Mapped>(pool: &Pool<M>, n: u64) -> Outcome {
     let name = format!("short-lived {}", n % 2);
     macro_rules! remove {
@@ -379,7 +381,7 @@ impl<M: Mapped> Case<'_, M> {
                 }
             }
         }
-        let report = self.pool.fsck(false).map_err(text)?;
+        let report = self.pool.fsck().map_err(text)?;
         match report.is_clean() {
             true => Ok(()),
             false => Err(format!("not clean: {report:#?}")),

@@ -88,7 +88,7 @@ fn run<M: cenote::memory::Mapped>(part: Part, cases: u64) {
     let bytes_of_sound = std::fs::read(&sound).unwrap();
     let aim = {
         let pool: Pool<M> = Pool::open(&sound, &options()).unwrap();
-        assert!(pool.fsck(false).unwrap().is_clean());
+        assert!(pool.fsck().unwrap().is_clean());
         let content = content::read(&pool);
         assert!(content.values().all(Result::is_ok), "nothing is damaged yet");
         content::store(&content, &text).unwrap();
@@ -220,7 +220,7 @@ fn fsck_goes_on_behind_a_damaged_header() {
         file.write_all_at(&[0xff; 64], at).unwrap();
     }
     let pool: Pool = Pool::open(&path, &options()).unwrap();
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.problems.len() >= 2, "{:?}", report.problems);
     assert!(
         report
@@ -256,11 +256,11 @@ fn repair_gives_new_names() {
         assert_eq!(read("last"), Some(b"last".to_vec()));
         let error = pool.map("new").err().unwrap().to_string();
         assert!(error.contains("cenote fsck"), "{error}");
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         assert_eq!(report.problems.len(), 2, "{:?}", report.problems);
         assert!(report.problems[0].contains("--repair"), "{:?}", report.problems);
         assert_eq!((report.leaked_bytes, report.maps.len()), (0, 4), "{report:?}");
-        let report = pool.fsck(true).unwrap();
+        let report = pool.fsck_and_repair().unwrap();
         assert!(report.is_clean(), "{report:?}");
         assert_eq!(report.repaired_names, ["recovered-0", "recovered-2"]);
         assert_eq!(read("recovered-0"), Some(b"first".to_vec()));
@@ -295,7 +295,7 @@ fn repair_keeps_what_damage_hides() {
     file.write_all_at(&[0xff; 64], at).unwrap();
     {
         let pool: Pool = Pool::open(&path, &options()).unwrap();
-        let report = pool.fsck(true).unwrap();
+        let report = pool.fsck_and_repair().unwrap();
         assert!(
             report.leaked_bytes >= 1000 && report.repaired_bytes == 0,
             "{report:?}"
@@ -303,7 +303,7 @@ fn repair_keeps_what_damage_hides() {
     }
     file.write_all_at(&header, at).unwrap();
     let pool: Pool = Pool::open(&path, &options()).unwrap();
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
     assert_eq!(
         pool.map("m").unwrap().get(b"key").unwrap().as_deref(),
         Some(&[7; 1000][..])
@@ -341,8 +341,13 @@ fn fsck_survives_damaged_worker_records() {
         };
         opened += 1;
         for repair in [false, true] {
-            let looked =
-                std::panic::AssertUnwindSafe(|| pool.fsck(repair).map(|report| report.problems.len()));
+            let looked = std::panic::AssertUnwindSafe(|| {
+                let report = match repair {
+                    true => pool.fsck_and_repair(),
+                    false => pool.fsck(),
+                };
+                report.map(|report| report.problems.len())
+            });
             let problems = std::panic::catch_unwind(looked).unwrap_or_else(|_| panic!("seed {seed}"));
             assert_ne!(problems.ok(), Some(0), "seed {seed}: nothing was damaged");
         }
@@ -383,12 +388,12 @@ fn repair_clears_damaged_spare_chunks() {
             file.write_all_at(&word.to_le_bytes(), at).unwrap();
         }
         let pool: Pool<M> = Pool::open(&path, &options()).unwrap();
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         assert_eq!(report.problems.len(), 3, "{:?}", report.problems);
-        let report = pool.fsck(true).unwrap();
+        let report = pool.fsck_and_repair().unwrap();
         assert!(report.is_clean(), "{report:?}");
         assert_eq!(report.repaired_places, 3);
-        let report = pool.fsck(true).unwrap();
+        let report = pool.fsck_and_repair().unwrap();
         assert!(report.is_clean() && report.repaired_places == 0, "{report:?}");
         assert_eq!(
             pool.map("m").unwrap().get(b"key").unwrap().as_deref(),

@@ -1,7 +1,8 @@
 //! Pools whose bytes change while they are used: errors, never a signal, a panic or a hang.
 //!
-//! Each case copies a well-filled pool; processes make calls of all kinds on it while this process changes its bytes. The seed of a case is
-//! printed when it fails; `CENOTE_TEST_SEED`, `CENOTE_DAMAGE_CASES` and `CENOTE_DAMAGE_MS`, the milliseconds of a case, change the run.
+//! Each case copies a well-filled pool; processes make calls of all kinds on it while this process changes its bytes.
+//! The seed of a case is printed when it fails; `CENOTE_TEST_SEED`, `CENOTE_DAMAGE_CASES` and `CENOTE_DAMAGE_MS`, the
+//! milliseconds of a case, change the run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Damage to what an ordered map refers to, part by part: nothing panics, faults or loops, and `fsck` notices whatever makes
-//! reads wrong, except in keys and values, which have no checksums.
+//! Damage to what an ordered map refers to, part by part: nothing panics, faults or loops, and `fsck` notices whatever
+//! makes reads wrong, except in keys and values, which have no checksums.
 //!
 //! Each case damages a part of a copy of a sound pool, and a child process judges it. `CENOTE_TEST_SEED` and
 //! `CENOTE_DAMAGE_CASES` change the run.

@@ -72,7 +72,7 @@ impl Here {
         let word = sync_word(at);
         let before = word.load(worker.mem());
         word.store(worker.mem(), change(before));
-        let problems = self.pool.fsck(false).unwrap().problems;
+        let problems = self.pool.fsck().unwrap().problems;
         assert!(
             problems.iter().any(|problem| problem.contains(what)),
             "{what}: {problems:?}"
@@ -80,7 +80,7 @@ impl Here {
         let map = self.pool.map("m");
         let _ = map.map(|map| (map.len(), map.get_u64(7), map.for_each(|_, _| {})));
         word.store(worker.mem(), before);
-        assert!(self.pool.fsck(false).unwrap().is_clean());
+        assert!(self.pool.fsck().unwrap().is_clean());
     }
 }
 
@@ -132,7 +132,8 @@ fn a_count_of_keys_that_is_none() {
     }
 }
 
-/// Two keys of a leaf that have changed places: a scan in either direction is an error, or all of it in the order that there is.
+/// Two keys of a leaf that have changed places: a scan in either direction is an error, or all of it in the order that
+/// there is.
 #[test]
 fn keys_that_are_not_in_their_order() {
     let here = Here::new();
@@ -140,7 +141,8 @@ fn keys_that_are_not_in_their_order() {
     let worker = here.worker();
     let bytes = worker.geometry().frame_offset(worker.committed_frames().unwrap());
     let mem = worker.mem();
-    // Entries of a leaf are two words: the key as a number that compares, and the value. Leaves that were replaced are still there.
+    // Entries of a leaf are two words: the key as a number that compares, and the value. Leaves that were replaced are
+    // still there.
     for at in (0..bytes - 32).step_by(16) {
         let words = [0, 8, 16, 24].map(|n| published(at + n, 8).read_word(mem));
         if words == [1_000, 1_000, 1_001, 1_001] {
@@ -148,8 +150,8 @@ fn keys_that_are_not_in_their_order() {
             unpublished(at + 16, 8).write_word(mem, 1_000);
         }
     }
-    assert!(!here.pool.fsck(false).unwrap().is_clean());
-    assert_eq!(here.pool.fsck(true).unwrap().repaired_bytes, 0);
+    assert!(!here.pool.fsck().unwrap().is_clean());
+    assert_eq!(here.pool.fsck_and_repair().unwrap().repaired_bytes, 0);
     let mut calls = 0;
     let mut count = |_: &[u8], _: &[u8]| {
         calls += 1;

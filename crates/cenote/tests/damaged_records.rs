@@ -1,4 +1,5 @@
-//! Invalid words in a worker's record, one by one: a worker that recovers it, attaches to its place or uses it gets at most an error.
+//! Invalid words in a worker's record, one by one: a worker that recovers it, attaches to its place or uses it gets at
+//! most an error.
 
 use cenote::pod::format::chunk::CHUNK_ENTRIES;
 use std::os::unix::fs::FileExt;
@@ -48,9 +49,14 @@ fn with_record<M: Mapped>(damage: impl Fn(&std::fs::File, WorkerRecord, u64)) {
                 scope.spawn(|| pool.map("m").map(|map| map.put(b"key", &[8; 100])));
             }
         });
-        let _ = (pool.collect(), pool.recover(), pool.fsck(false), pool.fsck(true));
+        let _ = (
+            pool.collect(),
+            pool.recover(),
+            pool.fsck(),
+            pool.fsck_and_repair(),
+        );
         drop((map, worker, pool));
-        let _ = Pool::<M>::open(&path, &options()).map(|pool| pool.fsck(true));
+        let _ = Pool::<M>::open(&path, &options()).map(|pool| pool.fsck_and_repair());
     }
 }
 
@@ -155,7 +161,7 @@ fn more_frames_than_the_file_has_are_an_error() {
         map.put(b"key", &[1; 100]).unwrap();
         let worker = pool.worker().unwrap();
         cenote::pod::format::superblock::COMMITTED.store(worker.mem(), 32 << 20 >> 16);
-        let error = pool.fsck(false).unwrap_err().to_string();
+        let error = pool.fsck().unwrap_err().to_string();
         assert!(error.contains("committed frames"), "{error}");
         assert!(
             worker
@@ -202,7 +208,8 @@ fn nobody_waits_for_itself() {
     check::<Noncoherent>();
 }
 
-/// The word of a block's further frame, by which objects in it are found: what was removed there once leaked, though `fsck` reported nothing.
+/// The word of a block's further frame, by which objects in it are found: what was removed there once leaked, though
+/// `fsck` reported nothing.
 #[test]
 fn words_within_blocks_are_checked() {
     use cenote::pod::format::block::Block;
@@ -220,17 +227,18 @@ fn words_within_blocks_are_checked() {
         .find(|&frame| matches!(block(frame), Block::Extent { frames: 7, .. }))
         .unwrap()
         + 3;
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
     for frame in [tail, within_extent] {
         let sound = word(frame).load(worker.mem());
         word(frame).store(worker.mem(), 0x0707_0707_0707_0707);
-        assert!(!pool.fsck(false).unwrap().is_clean());
+        assert!(!pool.fsck().unwrap().is_clean());
         word(frame).store(worker.mem(), sound);
-        assert!(pool.fsck(false).unwrap().is_clean());
+        assert!(pool.fsck().unwrap().is_clean());
     }
 }
 
-/// A map whose entry says that it is an index of another kind, which `fsck` does not know: its memory was once freed as leaked.
+/// A map whose entry says that it is an index of another kind, which `fsck` does not know: its memory was once freed as
+/// leaked.
 #[test]
 fn a_name_of_another_kind_is_reported() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -243,7 +251,7 @@ fn a_name_of_another_kind_is_reported() {
     assert_ne!(entry, 0);
     word.store(worker.mem(), entry | 15);
     drop(worker);
-    let problems = pool.fsck(false).unwrap().problems;
+    let problems = pool.fsck().unwrap().problems;
     assert!(
         problems.iter().any(|problem| problem.contains("kind of a name")),
         "{problems:?}"

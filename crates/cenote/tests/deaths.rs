@@ -61,7 +61,7 @@ fn a_thread_that_dies_alone<M: cenote::memory::Mapped>(recover: impl Fn(&Pool<M>
         pool.stat().unwrap().workers == before
     });
     assert_eq!(map.get(b"written by").unwrap().as_deref(), Some(&b"the dead"[..]));
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -111,10 +111,11 @@ fn all_threads_of_a_killed_process_are_recovered() {
         pool.recover().unwrap();
         let stat = pool.stat().unwrap();
         assert_eq!((stat.workers, stat.processes.len()), (1, 1));
-        // The next worker need not walk through what the dead left: how long it writes depends on how long a scan of that takes.
+        // The next worker need not walk through what the dead left: how long it writes depends on how long a scan of
+        // that takes.
         pool.collect().unwrap();
     }
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

@@ -1,4 +1,5 @@
-//! A process is stopped while it makes a name. A worker that waits for its lock must not keep its retired list from others.
+//! A process is stopped while it makes a name. A worker that waits for its lock must not keep its retired list from
+//! others.
 
 use std::sync::mpsc::channel;
 

@@ -1,5 +1,5 @@
-//! Directory locks by real processes, on pools of all kinds: nothing that was written under the lock is lost, processes that are killed hold nobody up, and their
-//! successors are told.
+//! Directory locks by real processes, on pools of all kinds: nothing that was written under the lock is lost, processes
+//! that are killed hold nobody up, and their successors are told.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn scene<M: Backend>(run: impl FnOnce(&Path, &Pool<M>)) {
     let path = folder.path().join("pool");
     let pool = Pool::<M>::create(&path, &options()).unwrap();
     run(&path, &pool);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -173,7 +173,7 @@ fn at_crash_points<M: Backend>() {
                 let mut victim = start::<M>(
                     "increment for ever",
                     path,
-                    &[("CENOTE_CRASH", format!("directory.{point}:{nth}"))],
+                    &[("CENOTE_CRASH", format!("dlock.{point}:{nth}"))],
                 );
                 while victim.0.try_wait().unwrap().is_none() {
                     let mut value = lock.write_for(LONG).unwrap().expect("held up");
@@ -198,7 +198,8 @@ fn a_crash_at_any_point_leaves_the_lock_to_the_others() {
     at_crash_points::<Delegated>();
 }
 
-/// A thread dies alone at a crash point, in the middle of asking or of closing; the other threads of its process, and other processes, go on.
+/// A thread dies alone at a crash point, in the middle of asking or of closing; the other threads of its process, and
+/// other processes, go on.
 #[cfg(feature = "crash-points")]
 fn ends_at_crash_points<M: Backend>() {
     for point in ["decided", "written", "changed", "not-notified", "held"] {
@@ -208,7 +209,7 @@ fn ends_at_crash_points<M: Backend>() {
                 let mut other = start::<M>(
                     "a thread ends",
                     path,
-                    &[("CENOTE_END", format!("directory.{point}:{nth}"))],
+                    &[("CENOTE_END", format!("dlock.{point}:{nth}"))],
                 );
                 for _ in 0..SOME {
                     let mut value = lock.write_for(LONG).unwrap().expect("held up");
@@ -240,14 +241,14 @@ fn regions_larger_than_any_pool_are_refused() {
         for lens in [vec![u64::MAX], vec![1 << 63, 1 << 63], vec![(1 << 40) + 1]] {
             let builder = lens
                 .iter()
-                .fold(pool.rwlock_builder("large"), |builder, len| builder.region(*len));
+                .fold(pool.regions_builder("large"), |builder, len| builder.region(*len));
             assert!(matches!(builder.open().map(drop), Err(Error::Option { .. })));
         }
         assert!(matches!(
-            pool.rwlock_builder("large").region(1 << 39).open().map(drop),
+            pool.regions_builder("large").region(1 << 39).open().map(drop),
             Err(Error::Full { .. })
         ));
-        drop(pool.rwlock_builder("large").region(8).open().unwrap());
+        drop(pool.regions_builder("large").region(8).open().unwrap());
     });
 }
 
@@ -281,7 +282,8 @@ fn a_thread_that_dies_alone_with_the_lock_is_forgotten() {
     check::<Noncoherent>();
 }
 
-/// The reference is still good: so nobody else may have the lock, although the thread that locked has nothing left to do.
+/// The reference is still good: so nobody else may have the lock, although the thread that locked has nothing left to
+/// do.
 #[test]
 fn a_thread_that_has_leaked_its_guard_keeps_the_lock() {
     fn check<M: Backend>() {
@@ -336,7 +338,8 @@ fn write_in_a_child<M: Backend>(pool: &Pool<M>) {
     assert_eq!(status, 0, "the child wrote");
 }
 
-/// A thread panics while it writes, and dies alone while it closes the lock: the next owner of the same process is told.
+/// A thread panics while it writes, and dies alone while it closes the lock: the next owner of the same process is
+/// told.
 #[test]
 #[cfg(feature = "crash-points")]
 fn a_panic_is_told_of_although_the_thread_dies_while_it_closes() {
@@ -435,12 +438,13 @@ fn a_cohort_that_does_not_look_for_its_dead_waits_for_them() {
     });
 }
 
-/// An agent is told which of many locks other processes ask for, and its process gives up those alone. Without the agent's own thread, and its scans.
+/// An agent is told which of many locks other processes ask for, and its process gives up those alone. Without the
+/// agent's own thread, and its scans.
 #[test]
 fn an_agent_is_told_which_lock_is_asked_for() {
     use cenote::sync::Timeout;
     use cenote::sync::directory::DirectoryLock;
-    use cenote::sync::directory::agent::LockAgent;
+    use cenote::sync::directory::downconvert::LockAgent;
 
     const LOCKS: usize = 200;
 
@@ -487,7 +491,8 @@ fn an_agent_is_told_which_lock_is_asked_for() {
     }
 }
 
-/// However many threads of a process take turns, none of them waiting, one of the next 64 unlocks sees that another process asks. Without the agent.
+/// However many threads of a process take turns, none of them waiting, one of the next 64 unlocks sees that another
+/// process asks. Without the agent.
 #[test]
 fn threads_that_never_wait_see_that_another_process_asks() {
     use cenote::sync::Timeout;
@@ -552,11 +557,11 @@ fn misuse_is_an_error() {
                 Err(Error::OtherKind { .. })
             ));
             for nodes in [0, 41, 255] {
-                let made = pool.rwlock_builder("bad").nodes(nodes).open();
+                let made = pool.regions_builder("bad").nodes(nodes).open();
                 assert!(matches!(made.map(drop), Err(Error::Option { .. })));
             }
             let regions = pool
-                .rwlock_builder("many")
+                .regions_builder("many")
                 .region(0)
                 .region(100)
                 .region(5000)
@@ -582,7 +587,7 @@ fn misuse_is_an_error() {
 #[test]
 fn a_lock_whose_nodes_are_all_used_refuses_and_is_free_again_once_one_is_closed() {
     scene::<Noncoherent>(|path, pool| {
-        let open = |pool: &Pool<Noncoherent>| pool.rwlock_builder("one").nodes(1).region(8).open().unwrap();
+        let open = |pool: &Pool<Noncoherent>| pool.regions_builder("one").nodes(1).region(8).open().unwrap();
         let other = Pool::<Noncoherent>::open(path, &options()).unwrap();
         let (first, second) = (open(pool), open(&other));
         drop(first.write().unwrap());

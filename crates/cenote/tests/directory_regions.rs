@@ -28,7 +28,7 @@ fn damaged_regions<M: Backend>() {
     let path = folder.path().join("pool");
     let pool = Pool::<M>::create(&path, &options()).unwrap();
     let made = pool
-        .rwlock_builder("two")
+        .regions_builder("two")
         .region(100)
         .region(5000)
         .open()
@@ -63,7 +63,7 @@ fn damaged_regions<M: Backend>() {
             "{word:#x} at {place:#x}"
         );
         let made = pool
-            .rwlock_builder("two")
+            .regions_builder("two")
             .region(100)
             .region(5000)
             .open()
@@ -72,7 +72,7 @@ fn damaged_regions<M: Backend>() {
             matches!(made, Err(Error::Corrupt { .. })),
             "{word:#x} at {place:#x}"
         );
-        assert!(!pool.fsck(false).unwrap().is_clean(), "{word:#x} at {place:#x}");
+        assert!(!pool.fsck().unwrap().is_clean(), "{word:#x} at {place:#x}");
     }
     std::fs::write(&path, &whole).unwrap();
     let pool = Pool::<M>::open(&path, &options()).unwrap();

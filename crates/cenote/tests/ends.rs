@@ -1,4 +1,5 @@
-//! Ordered maps used as queues: keys are removed at one end and inserted at the other, or at the same end. Nodes go with their keys, on all levels.
+//! Ordered maps used as queues: keys are removed at one end and inserted at the other, or at the same end. Nodes go
+//! with their keys, on all levels.
 
 use cenote::memory::Mapped;
 use cenote::{Coherent, MapReport, Noncoherent, Options, Ordered, Pool};
@@ -13,7 +14,7 @@ fn pool<M: Mapped>(folder: &std::path::Path) -> Pool<M> {
 }
 
 fn report<M: Mapped>(pool: &Pool<M>) -> MapReport {
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
     report.maps.into_iter().next().unwrap()
 }

@@ -97,7 +97,7 @@ fn who_waits_for_a_server_sleeps_and_goes_on_with_it_or_another() {
 
     drop(client);
     drop(map);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -129,7 +129,8 @@ fn role() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
-/// A process has two mailboxes here, and more threads. Each thread gets one in its turn: the others do not do thousands of operations meanwhile.
+/// A process has two mailboxes here, and more threads. Each thread gets one in its turn: the others do not do thousands
+/// of operations meanwhile.
 #[test]
 fn threads_that_share_boxes_all_get_on() {
     const OPERATIONS: u64 = 40_000;

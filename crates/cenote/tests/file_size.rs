@@ -1,5 +1,5 @@
-//! A process whose limit of file sizes is below the size that its pool needs: an error, and no signal. The limit is the whole process's, so this is
-//! one test, alone in its process.
+//! A process whose limit of file sizes is below the size that its pool needs: an error, and no signal. The limit is the
+//! whole process's, so this is one test, alone in its process.
 
 // Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
 extern crate cenote_damage as _;
@@ -89,5 +89,5 @@ fn a_file_size_limit_is_a_full_pool_and_no_signal() {
     limit(u64::MAX);
     map.put(b"much", &vec![2; 32 * MIB as usize]).unwrap();
     drop(map);
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }

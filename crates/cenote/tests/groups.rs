@@ -10,7 +10,7 @@ use std::time::Duration;
 use cenote::causes::Structure;
 use cenote::group::{Kind, Status};
 use cenote::memory::{Mapped, SyncWord};
-use cenote::pod::format::host::HostInstance;
+use cenote::pod::format::host_entry::HostInstance;
 use cenote::pod::names::directory;
 use cenote::{Coherent, Error, Group, GroupSize, Membership, Noncoherent, Options, Pool};
 
@@ -39,7 +39,7 @@ fn pool<M: Mapped>(run: impl FnOnce(&Pool<M>, &std::path::Path)) {
     };
     let pool: Pool<M> = Pool::create(&path, &options).unwrap();
     run(&pool, &path);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -266,7 +266,7 @@ fn garbage<M: Mapped>() {
         }
         let commit = sync_word(at + COMMIT_AT);
         commit.store(worker.mem(), 0xdead_beef_dead_beef);
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         commit.store(worker.mem(), 0);
         assert_eq!(report.problems.len(), 1, "{report:#?}");
     });

@@ -135,7 +135,7 @@ fn the_dead_leave_their_places_to_the_living() {
         die_with_pool_open(&path);
     }
     let pool: Pool = Pool::open(&path, &options()).unwrap();
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean() && report.other_processes == 0, "{report:#?}");
     assert_eq!(
         pool.map("m").unwrap().get(b"written by").unwrap().as_deref(),
@@ -248,7 +248,8 @@ fn victim() {
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// A monitor's worker never waits for the allocator's lock when it attaches or leaves: a dead worker that only a fence frees may hold it.
+/// A monitor's worker never waits for the allocator's lock when it attaches or leaves: a dead worker that only a fence
+/// frees may hold it.
 #[test]
 fn a_worker_that_wrote_nothing_leaves_while_the_allocator_is_locked() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

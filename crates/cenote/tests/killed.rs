@@ -1,4 +1,5 @@
-//! Processes that are killed or stopped: this program starts itself, to be one of them. One program, as each costs a link of the whole library.
+//! Processes that are killed or stopped: this program starts itself, to be one of them. One program, as each costs a
+//! link of the whole library.
 
 // Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
 extern crate cenote_damage as _;

@@ -1,5 +1,5 @@
-//! An agent that is started while its host is being fenced, where a server executes exchanges: it may end the host's generation, unless
-//! that generation may be executing exchanges, and would go on after its end.
+//! An agent that is started while its host is being fenced, where a server executes exchanges: it may end the host's
+//! generation, unless that generation may be executing exchanges, and would go on after its end.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cenote::memory::{Liveness, MapError, Mapped, Mapping};
+use cenote::memory::{Liveness, Mapped, Mapping, MappingError};
 use cenote::pod::format::geometry::Geometry;
-use cenote::pod::format::host::{Home, HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::format::host_entry::{Home, HostInstance, HostPhase, HostRecord, HostState};
 use cenote::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, SERVER_LEASE, Superblock};
 use cenote::pod::hosts::agent;
-use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
+use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Nominations};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::{HostLease, Lease};
 use cenote::pod::hosts::poll::Poll;
@@ -39,16 +39,16 @@ impl Locks {
 }
 
 impl Liveness for Locks {
-    fn try_lock(&self, number: u32) -> Result<bool, MapError> {
+    fn try_lock(&self, number: u32) -> Result<bool, MappingError> {
         Ok(*self.held.lock().unwrap().entry(number).or_insert(self.me) == self.me)
     }
 
-    fn unlock(&self, number: u32) -> Result<(), MapError> {
+    fn unlock(&self, number: u32) -> Result<(), MappingError> {
         self.held.lock().unwrap().remove(&number);
         Ok(())
     }
 
-    fn is_locked(&self, number: u32) -> Result<bool, MapError> {
+    fn is_locked(&self, number: u32) -> Result<bool, MappingError> {
         Ok(self
             .held
             .lock()
@@ -60,19 +60,19 @@ impl Liveness for Locks {
 
 /// An election that lets only one failover controller act.
 #[derive(Default)]
-struct Cluster(Names);
+struct Cluster(Nominations);
 
 impl LeaseElection for Cluster {
     fn may_act(&mut self) -> bool {
         true
     }
 
-    fn names(&mut self) -> Result<Names, String> {
+    fn nominations(&mut self) -> Result<Nominations, String> {
         Ok(self.0.clone())
     }
 
-    fn name(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Option<i64>, String> {
-        self.0 = Names {
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+        self.0 = Nominations {
             hosts: hosts.to_vec(),
             revision: since + 1,
         };
@@ -117,7 +117,8 @@ const fn instance(host: u32) -> HostInstance {
     }
 }
 
-/// The outcome of an agent's start when one of the two hosts has the lease, perhaps about to lose it to the other's failover controller.
+/// The outcome of an agent's start when one of the two hosts has the lease, perhaps about to lose it to the other's
+/// failover controller.
 fn start(lease: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
@@ -138,12 +139,12 @@ fn start(lease: u32, is_named: bool) -> (cenote::Result<u32>, HostState) {
             tag: 0,
             generation: GENERATION,
         };
-        record(host).state().announce(&agents, state.encode());
+        record(host).state().store_seq_cst(&agents, state.encode());
         let home = Home::new(GENERATION, MACHINE);
-        record(host).home().announce(&agents, home.encode());
+        record(host).home().store_seq_cst(&agents, home.encode());
     }
-    HOSTS_HIGH.announce(&agents, 8);
-    SERVER_LEASE.announce(&agents, instance(lease).encode());
+    HOSTS_HIGH.store_seq_cst(&agents, 8);
+    SERVER_LEASE.store_seq_cst(&agents, instance(lease).encode());
     let locks = Locks::default();
     if lease == OTHER {
         serve(&others, &geometry, OTHER, locks.of(40));

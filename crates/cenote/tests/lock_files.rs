@@ -1,5 +1,5 @@
-//! Files for liveness locks beside a pool: all processes of a pool use one file, and no two pools the same. Else living processes count as dead,
-//! or a server of one pool keeps processes of the other waiting.
+//! Files for liveness locks beside a pool: all processes of a pool use one file, and no two pools the same. Else living
+//! processes count as dead, or a server of one pool keeps processes of the other waiting.
 
 use std::path::Path;
 

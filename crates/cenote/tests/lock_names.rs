@@ -1,4 +1,5 @@
-//! Names of locks through the public interface: names removed and given again, old handles, waiters; and arrays of locks.
+//! Names of locks through the public interface: names removed and given again, old handles, waiters; and arrays of
+//! locks.
 
 #![allow(clippy::disallowed_types)] // flags of the test's own threads, no words of a pool
 
@@ -26,7 +27,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn assert_clean<M: Mapped>(pool: &Pool<M>) {
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

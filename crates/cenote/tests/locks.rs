@@ -1,5 +1,5 @@
-//! Locks through the public interface: exclusion among threads, what successors are told, refusals, timeouts, forks. Deaths of
-//! processes at named points are in `crash_locks.rs`.
+//! Locks through the public interface: exclusion among threads, what successors are told, refusals, timeouts, forks.
+//! Deaths of processes at named points are in `crash_locks.rs`.
 
 #![allow(clippy::disallowed_types)] // counters of the test's own threads, no words of a pool
 
@@ -48,7 +48,7 @@ fn count<M: Mapped>(times: u64, add: impl Fn(&Pool<M>, u64, &dyn Fn()) + Sync) {
         }
     });
     assert_eq!(counter.into_inner(), 4 * times);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -202,7 +202,7 @@ fn successors_are_told<M: Mapped>() {
             .all(|lock| lock.seen.owner.is_none() && lock.seen.note == 0),
         "{locks:?}"
     );
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]
@@ -404,7 +404,8 @@ fn a_forked_child_is_refused_and_unlocks_nothing() {
     drop((a, b));
 }
 
-/// The second use of a lock by a handle costs what the documentation states: loads, stores and compare-exchanges of sync words.
+/// The second use of a lock by a handle costs what the documentation states: loads, stores and compare-exchanges of
+/// sync words.
 #[test]
 fn a_lock_that_nobody_has_costs_one_exchange() {
     let folder = folder();
@@ -484,9 +485,9 @@ fn time_outs_use_up_no_slots() {
         let worker = pool.worker().unwrap();
         let left = (0..8).filter(|&n| {
             let slot =
-                cenote::pod::format::slots::Slot::new(worker.geometry(), u32::from(worker.me()) - 1, n);
-            let stand = cenote::pod::format::slots::Turn(slot.turn().load(worker.mem())).state();
-            stand != cenote::pod::format::slots::SlotState::Rest
+                cenote::pod::format::lock_slots::Slot::new(worker.geometry(), u32::from(worker.me()) - 1, n);
+            let stand = cenote::pod::format::lock_slots::Turn(slot.turn().load(worker.mem())).state();
+            stand != cenote::pod::format::lock_slots::SlotState::Rest
         });
         // The waiter behind may not have run yet.
         assert!(left.count() <= 1);

@@ -92,10 +92,11 @@ fn an_idle_threads_garbage_is_used_by_others<M: cenote::memory::Mapped>() {
     let pool: Pool<M> = Pool::create(folder.path().join("pool"), &options(64 << 20)).unwrap();
     beside_an_idle_thread(&pool, || {
         let fit = fill(&pool.map("m").unwrap()).unwrap();
-        // A value of a MiB with its header is an extent of 17 frames: 60 of them fit in 1024, one is the idle thread's, and the map has some frames.
+        // A value of a MiB with its header is an extent of 17 frames: 60 of them fit in 1024, one is the idle thread's,
+        // and the map has some frames.
         assert!(fit >= 57, "{fit} values fit in the pool beside one");
     });
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]
@@ -128,8 +129,8 @@ fn collecting_frees_what_an_idle_thread_retired_on_incoherent_memory() {
     collecting_frees_what_an_idle_thread_retired::<Noncoherent>();
 }
 
-/// A thread leaves a list of many chunks, as another one reads. When the reader ends, all of it is freed. The chunks of the list are garbage
-/// themselves, for which its last chunk has no room.
+/// A thread leaves a list of many chunks, as another one reads. When the reader ends, all of it is freed. The chunks of
+/// the list are garbage themselves, for which its last chunk has no room.
 fn a_long_list_that_was_left_is_freed<M: cenote::memory::Mapped>() {
     let folder = folder();
     let pool = Pool::<M>::create(folder.path().join("pool"), &options(64 << 20)).unwrap();
@@ -154,7 +155,7 @@ fn a_long_list_that_was_left_is_freed<M: cenote::memory::Mapped>() {
     pool.collect().unwrap();
     let stat = pool.stat().unwrap();
     assert!(stat.retired_bytes < 64 << 10, "{stat:?}");
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]
@@ -167,8 +168,8 @@ fn a_long_list_that_was_left_is_freed_on_incoherent_memory() {
     a_long_list_that_was_left_is_freed::<Noncoherent>();
 }
 
-/// What was retired before a reader began is freed while it reads, though others have retired since, and though all of it comes together in one
-/// list.
+/// What was retired before a reader began is freed while it reads, though others have retired since, and though all of
+/// it comes together in one list.
 #[test]
 fn a_reader_holds_back_nothing_that_is_older() {
     let folder = folder();
@@ -205,7 +206,8 @@ fn a_reader_holds_back_nothing_that_is_older() {
     });
 }
 
-/// A map that was loaded, and is only read since, keeps no more of its old levels than two passes of a collection leave.
+/// A map that was loaded, and is only read since, keeps no more of its old levels than two passes of a collection
+/// leave.
 #[test]
 fn a_loaded_map_does_not_keep_its_old_levels() {
     let folder = folder();

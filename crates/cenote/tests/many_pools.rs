@@ -1,10 +1,10 @@
-//! A process that opens more pools than it can have: an error that says so, and what is open goes on. One test, alone in its process, as the
-//! lists are the whole process's.
+//! A process that opens more pools than it can have: an error that says so, and what is open goes on. One test, alone
+//! in its process, as the lists are the whole process's.
 
 // Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
 extern crate cenote_damage as _;
 
-use cenote::report::MapError;
+use cenote::report::MappingError;
 use cenote::{Coherent, Error, Options, Pool};
 
 /// The most pools that a process can have open.
@@ -51,7 +51,10 @@ fn one_pool_too_many_is_an_error_and_the_others_go_on() {
         assert!(readers.len() <= MOST, "the table is never full");
     };
     assert!(
-        matches!(&refused, Error::Map(MapError::TooMany { limit: MOST, .. })),
+        matches!(
+            &refused,
+            Error::Mapping(MappingError::TooMany { limit: MOST, .. })
+        ),
         "{refused}"
     );
     assert_eq!(
@@ -74,7 +77,7 @@ fn one_pool_too_many_is_an_error_and_the_others_go_on() {
         assert!(pools.len() <= MOST, "the table is never full");
     };
     assert!(
-        matches!(refused, Error::Map(MapError::TooMany { .. })),
+        matches!(refused, Error::Mapping(MappingError::TooMany { .. })),
         "{refused}"
     );
     assert_eq!(pools.len(), MOST - 1);

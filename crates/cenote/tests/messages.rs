@@ -56,7 +56,8 @@ fn pool<M: Mapped>() -> (tempfile::TempDir, Pool<M>) {
     (folder, pool)
 }
 
-/// Runs `work` while so many servers answer, each a thread with a worker of its own. Returns how many requests they had.
+/// Runs `work` while so many servers answer, each a thread with a worker of its own. Returns how many requests they
+/// had.
 fn with_servers<M: Mapped, W: WordMap<M>>(pool: &Pool<M>, shape: Shape, work: impl FnOnce()) -> usize {
     std::thread::scope(|scope| {
         let servers: Vec<_> = (0..shape.servers)
@@ -90,7 +91,7 @@ fn client<M: Mapped>(pool: &Pool<M>) -> Client<M> {
 }
 
 fn assert_clean<M: Mapped>(pool: &Pool<M>) {
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

@@ -1,7 +1,8 @@
-//! Readers without a place: they read when nobody else can, they do not believe memory that was reused while they read, and damage ends in errors.
+//! Readers without a place: they read when nobody else can, they do not believe memory that was reused while they read,
+//! and damage ends in errors.
 //!
-//! Values verify themselves: each has the key it was written for, and a checksum. The seed of a run is printed when it fails, and `CENOTE_TEST_SEED`
-//! repeats it.
+//! Values verify themselves: each has the key it was written for, and a checksum. The seed of a run is printed when it
+//! fails, and `CENOTE_TEST_SEED` repeats it.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -396,7 +397,8 @@ fn who_has_no_place_needs_no_records() {
 fn as_ordinary_user(run: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
-            // SAFETY: these calls take numbers, and as system calls they change the calling thread alone, which ends after that.
+            // SAFETY: these calls take numbers, and as system calls they change the calling thread alone, which ends
+            // after that.
             unsafe {
                 if libc::geteuid() == 0 {
                     assert_eq!(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u8>()), 0);

@@ -1,5 +1,5 @@
-//! `fsck --repair` beside those who want to use the pool: what they have put is not lost, and they are told who repairs; a repairer that is killed keeps
-//! nobody out, one that is stopped keeps everybody out.
+//! `fsck --repair` beside those who want to use the pool: what they have put is not lost, and they are told who
+//! repairs; a repairer that is killed keeps nobody out, one that is stopped keeps everybody out.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -65,7 +65,7 @@ fn scene<M: Mapped>(keys: u64, run: impl FnOnce(&Path)) {
         }
     }
     run(&path);
-    let report = Pool::<M>::open(&path, &options()).unwrap().fsck(false).unwrap();
+    let report = Pool::<M>::open(&path, &options()).unwrap().fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -91,7 +91,7 @@ fn writers<M: Mapped>() {
             .iter_mut()
             .any(|writer| writer.try_wait().unwrap().is_none())
         {
-            let repaired = Pool::<M>::open(path, &options()).and_then(|pool| pool.fsck(true));
+            let repaired = Pool::<M>::open(path, &options()).and_then(|pool| pool.fsck_and_repair());
             match repaired {
                 Ok(report) => {
                     repairs += 1;
@@ -201,12 +201,12 @@ fn threads<M: Mapped>() {
                 let _ = ends.recv();
             });
             is_attached.recv().unwrap();
-            let refused = pool.fsck(true);
+            let refused = pool.fsck_and_repair();
             drop(end);
             assert!(matches!(refused, Err(Error::Option { .. })), "{refused:?}");
         });
         drop(worker);
-        assert!(pool.fsck(true).unwrap().is_clean());
+        assert!(pool.fsck_and_repair().unwrap().is_clean());
     });
 }
 
@@ -231,7 +231,7 @@ fn killed<M: Mapped>() {
             assert_eq!(status.signal(), Some(9), "{point} was not passed");
             let pool = Pool::<M>::open(path, &options()).unwrap();
             pool.map("old").unwrap().put(point.as_bytes(), b"").unwrap();
-            assert!(pool.fsck(true).unwrap().is_clean(), "{point}");
+            assert!(pool.fsck_and_repair().unwrap().is_clean(), "{point}");
         }
     });
 }
@@ -281,12 +281,12 @@ fn a_process_that_is_stopped_while_it_joins_is_in_the_way() {
             let mut joiner =
                 start::<Coherent>("opener", path, &[("CENOTE_STOP", format!("{}:1", point.name()))]);
             wait_until_stopped(&joiner);
-            let refused = pool.fsck(true);
+            let refused = pool.fsck_and_repair();
             assert!(matches!(refused, Err(Error::Option { .. })), "{refused:?}");
             // SAFETY: a child of this process.
             unsafe { libc::kill(joiner.id() as i32, libc::SIGCONT) };
             assert!(joiner.wait().unwrap().success());
-            assert!(pool.fsck(true).unwrap().is_clean());
+            assert!(pool.fsck_and_repair().unwrap().is_clean());
         }
     });
 }
@@ -326,7 +326,7 @@ fn a_thread_that_dies_alone_in_fsck_holds_nobody_up() {
             // SAFETY: always right.
             says.send(unsafe { libc::pthread_self() } as usize).unwrap();
             loop {
-                other.fsck(false).unwrap();
+                other.fsck().unwrap();
             }
         }));
         let victim = said.recv().unwrap();
@@ -336,7 +336,7 @@ fn a_thread_that_dies_alone_in_fsck_holds_nobody_up() {
         let report = loop {
             // Until its death is seen, it is in the way.
             pool.recover().unwrap();
-            match pool.fsck(true) {
+            match pool.fsck_and_repair() {
                 Err(Error::Option { .. }) => std::thread::sleep(Duration::from_millis(1)),
                 other => break other.unwrap(),
             }
@@ -345,7 +345,8 @@ fn a_thread_that_dies_alone_in_fsck_holds_nobody_up() {
     });
 }
 
-/// A repairer died, and a host went up after it had counted. Hosts cannot know that it is dead; a command with host 0 on its machine can, although it has nothing else to do here.
+/// A repairer died, and a host went up after it had counted. Hosts cannot know that it is dead; a command with host 0
+/// on its machine can, although it has nothing else to do here.
 #[test]
 fn a_dead_repairer_is_forgotten_though_a_host_is_up() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -426,7 +427,10 @@ fn play<M: Mapped>(role: &str, path: &Path) {
         }
         "opener" => drop(Pool::<M>::open(path, &options()).unwrap()),
         _ => {
-            let report = Pool::<M>::open(path, &its_options).unwrap().fsck(true).unwrap();
+            let report = Pool::<M>::open(path, &its_options)
+                .unwrap()
+                .fsck_and_repair()
+                .unwrap();
             assert!(report.is_clean(), "{report:#?}");
         }
     }

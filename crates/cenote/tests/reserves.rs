@@ -109,7 +109,7 @@ fn in_use<M: Mapped>() {
                     .unwrap();
             }
             write_and_look(&pool);
-            let report = pool.fsck(false).map(|report| report.is_clean());
+            let report = pool.fsck().map(|report| report.is_clean());
             assert_ne!(report.ok(), Some(true), "{words:#x}");
         }
     });
@@ -139,10 +139,10 @@ fn reported<M: Mapped>() {
         }
         let pool: Pool<M> = Pool::open(path, &options()).unwrap();
         cenote::pod::format::superblock::WORKERS_HIGH.store(pool.worker().unwrap().mem(), 6);
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
         assert!(report.problems[0].contains("reserve"), "{:?}", report.problems);
-        let report = pool.fsck(true).unwrap();
+        let report = pool.fsck_and_repair().unwrap();
         assert!(report.is_clean() && report.repaired_places == 1, "{report:?}");
     });
 }
@@ -177,10 +177,10 @@ fn what_is_in_use_is_not_reserved() {
         let damaged = Reserve::new(reserve.frame().unwrap(), reserve.word() - 1, 0xf);
         file.write_all_at(&damaged.0.to_le_bytes(), record.reserve(class).offset())
             .unwrap();
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         assert!(!report.is_clean(), "{report:?}");
         file.write_all_at(&reserve.0.to_le_bytes(), record.reserve(class).offset())
             .unwrap();
-        assert!(pool.fsck(false).unwrap().is_clean());
+        assert!(pool.fsck().unwrap().is_clean());
     });
 }

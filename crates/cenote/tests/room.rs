@@ -141,8 +141,8 @@ fn garbage_beside_a_hole_is_waited_for() {
     });
 }
 
-/// A block of seven objects, of which some wait for a reader and the others are free: an extent of its size fits once the reader has ended. The
-/// test finds by trying which objects lie together in a block.
+/// A block of seven objects, of which some wait for a reader and the others are free: an extent of its size fits once
+/// the reader has ended. The test finds by trying which objects lie together in a block.
 fn what_empties_a_block_is_waited_for<M: Mapped>(free: usize) {
     let mut fitted = 0;
     for first in 70..77 {
@@ -233,7 +233,7 @@ fn what_idle_workers_have_reserved_is_withdrawn() {
         drop(threads);
     });
     quiesce(&pool);
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 /// All keys of an ordered map can be removed in a pool that other values fill, whatever merges that begins.
@@ -259,7 +259,7 @@ fn a_full_pool_can_be_emptied<M: Mapped>(keys: u64, filling: usize, seed: u64) {
         );
     }
     quiesce(&pool);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
 
@@ -293,8 +293,8 @@ fn fill_every_class<M: Mapped>(map: &Map<M>) -> Vec<String> {
     keys
 }
 
-/// A worker that was idle while others filled the pool, and took over its list with the chunks, can remove keys. So can a process that opens the
-/// pool then.
+/// A worker that was idle while others filled the pool, and took over its list with the chunks, can remove keys. So can
+/// a process that opens the pool then.
 fn an_idle_worker_can_remove_keys<M: Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool<M> = small_pool(folder.path(), 8);
@@ -331,7 +331,7 @@ fn an_idle_worker_can_remove_keys<M: Mapped>() {
         assert!(matches!(removed, Ok(true)), "{key:?}: {removed:?}");
     }
     quiesce(&pool);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
 
@@ -341,7 +341,8 @@ fn an_idle_worker_can_remove_keys_of_a_full_pool() {
     an_idle_worker_can_remove_keys::<Noncoherent>();
 }
 
-/// A remove in a full pool may copy a page into a larger object. An update of one of its keys then needs no more than the page's own size.
+/// A remove in a full pool may copy a page into a larger object. An update of one of its keys then needs no more than
+/// the page's own size.
 fn a_padded_page_shrinks<M: Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool<M> = small_pool(folder.path(), 8);
@@ -380,8 +381,8 @@ fn fill_with_chunks<M: Mapped>(map: &Map<M>, who: &str) {
     }
 }
 
-/// Workers remove keys, fill the pool and collect in random turns, and take over each other's lists meanwhile: each can remove
-/// keys at its turn.
+/// Workers remove keys, fill the pool and collect in random turns, and take over each other's lists meanwhile: each can
+/// remove keys at its turn.
 fn workers_in_turn_can_remove_keys<M: Mapped>(seed: u64) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool<M> = small_pool(folder.path(), 8);
@@ -430,7 +431,7 @@ fn workers_in_turn_can_remove_keys<M: Mapped>(seed: u64) {
         }
         drop(workers);
     });
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "seed {seed}: {report:?}");
 }
 

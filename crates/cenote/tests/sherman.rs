@@ -118,7 +118,7 @@ fn behaves_like_a_btree_map<M: Mapped>() {
         }
     }
     assert!(all(&tree).into_iter().eq(model));
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

@@ -35,7 +35,7 @@ fn fill_all_and_empty<M: cenote::memory::Mapped>() {
         assert!(map.remove(&key(n)).unwrap(), "key {n}");
     }
     pool.collect().unwrap();
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
     assert!(
         full >= 2 && order(&map) <= 1,
@@ -59,7 +59,7 @@ fn fill_and_empty<M: cenote::memory::Mapped>() {
     for n in 0..KEYS {
         map.put(&key(n), &n.to_le_bytes()).unwrap();
     }
-    let (full, reachable) = (order(&map), pool.fsck(false).unwrap().reachable_bytes);
+    let (full, reachable) = (order(&map), pool.fsck().unwrap().reachable_bytes);
     for n in 0..KEYS {
         assert!(map.remove(&key(n)).unwrap(), "key {n}");
         if n % 64 == 0 {
@@ -71,7 +71,7 @@ fn fill_and_empty<M: cenote::memory::Mapped>() {
     }
     assert!(map.is_empty());
     pool.collect().unwrap();
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
     // Two levels if a move is under way: frames, and what a map of no keys has besides.
     assert!(
@@ -89,7 +89,7 @@ fn fill_and_empty<M: cenote::memory::Mapped>() {
         map.put(&key(n), &n.to_le_bytes()).unwrap();
     }
     assert_eq!(map.len(), KEYS);
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn churn<M: cenote::memory::Mapped>() {
     assert_eq!((audit.keys, audit.levels, level.order), (LIVE, 1, 0));
     assert!(audit.lines * 64 <= level.groups, "{audit:?}");
     assert_eq!(first, Some(level), "it has moved");
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn full_while_moving<M: cenote::memory::Mapped>() {
         assert!(matches!(removed, Ok(true)), "key {n}: {removed:?}");
     }
     assert!(map.is_empty() && keys.len() > 60, "{} keys", keys.len());
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 

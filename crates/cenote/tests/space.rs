@@ -75,7 +75,7 @@ fn fill_and_refill<F: Filled>(path: &Path, max: u64) {
             assert!(map.has(&key.to_le_bytes(), &value(*key)), "key {key}");
         }
         assert_eq!(map.len(), stored.len() as u64);
-        let report = pool.fsck(false).unwrap();
+        let report = pool.fsck().unwrap();
         assert!(report.is_clean(), "{report:#?}");
     };
     check(&stored);
@@ -147,7 +147,7 @@ fn an_impossible_value_commits_nothing() {
     // The size that the error names does fit.
     assert!(fits > 250 << 20, "{fits} bytes would fit");
     map.put(b"k", &vec![0; fits as usize - 64]).unwrap();
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 /// Values that are no power of two of frames lie side by side: a value of 1 MiB and its header take 17 frames, not 32.
@@ -172,10 +172,11 @@ fn large_values_lie_side_by_side() {
     }
     let back = (fits..).take_while(|&n| put(n).is_ok()).count();
     assert!(back >= gone, "{back} of {gone}");
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
-/// A pool whose free frames lie between others uses what fits: an error names the longest run, and that can be allocated.
+/// A pool whose free frames lie between others uses what fits: an error names the longest run, and that can be
+/// allocated.
 #[test]
 fn what_fits_between_others_is_taken() {
     const FRAME: usize = 64 << 10;
@@ -222,7 +223,7 @@ fn what_fits_between_others_is_taken() {
             let found = map.get(&key.to_le_bytes()).unwrap();
             assert!(found.as_deref() == Some(&vec![byte; len]), "key {key}");
         }
-        assert!(pool.fsck(false).unwrap().is_clean());
+        assert!(pool.fsck().unwrap().is_clean());
     }
 }
 
@@ -249,12 +250,12 @@ fn a_pool_full_of_leaves_can_be_emptied() {
             );
             // Pages that had to be padded are sound.
             if n < 200 || n % 512 == 0 {
-                let report = pool.fsck(false).unwrap();
+                let report = pool.fsck().unwrap();
                 assert!(report.is_clean(), "key {n} of {fits}: {report:?}");
             }
         }
         assert_eq!(map.len(), 0);
-        assert!(pool.fsck(false).unwrap().is_clean());
+        assert!(pool.fsck().unwrap().is_clean());
         assert_eq!(map.put(&key(1), &value).unwrap(), Put::Inserted);
     }
 }
@@ -374,13 +375,13 @@ fn inside_trimmed() {
         "{stat:#?}"
     );
     assert_eq!(stat.given_back_bytes, trimmed.given_back_bytes);
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 
     // Others take what was given back: then the pool is full, without a signal.
     let filler = take_all_but(folder, 20 << 20);
     let second = fill(&map);
     assert!((5..first).contains(&second), "{second} values fit");
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
     empty(&map, second);
 
     // Others use the pool while it is trimmed, and there is hardly any room.
@@ -412,7 +413,7 @@ fn inside_trimmed() {
             pool.trim().unwrap();
         }
     });
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
     for thread in 0..3u64 {
         for n in 0..16 {
@@ -458,7 +459,7 @@ fn the_background_thread_gives_back_what_stays_free() {
         let value = map.get(&key.to_le_bytes()).unwrap().unwrap();
         assert!(value.iter().all(|byte| *byte == key as u8));
     }
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]
@@ -469,5 +470,5 @@ fn incoherent_memory_is_not_given_back() {
     let error = pool.trim().unwrap_err();
     assert!(error.to_string().contains("incoherent"), "{error}");
     assert!(pool.trim_after(std::time::Duration::from_secs(1)).is_err());
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }

@@ -28,7 +28,8 @@ const POINTS: &[&str] = &[
     "link.done:1",
     "collect.decided:1",
 ];
-/// Where it has the allocator's lock, which only who reads without a place does not wait for. That one does not know what is so.
+/// Where it has the allocator's lock, which only who reads without a place does not wait for. That one does not know
+/// what is so.
 const LOCKED: &[&str] = &["redo.committed:9", "redo.half-applied:9", "redo.applied:9"];
 
 fn options() -> Options {
@@ -82,7 +83,7 @@ fn at_each<M: Mapped>(points: &[&str], least: usize, look: impl Fn(&Path, &str))
         writer.kill().unwrap();
         writer.wait().unwrap();
         looked.unwrap_or_else(|thrown| std::panic::resume_unwind(thrown));
-        let report = Pool::<M>::open(&path, &options()).unwrap().fsck(false).unwrap();
+        let report = Pool::<M>::open(&path, &options()).unwrap().fsck().unwrap();
         assert!(report.is_clean(), "{point}: {report:#?}");
     }
     assert!(passed >= least, "{passed} of {points:?}");
@@ -97,7 +98,7 @@ fn read<M: Mapped>(path: &Path) -> FsckReport {
 
 fn no_damage<M: Mapped>() {
     at_each::<M>(POINTS, POINTS.len() - 2, |path, point| {
-        let report = Pool::<M>::open(path, &options()).unwrap().fsck(false).unwrap();
+        let report = Pool::<M>::open(path, &options()).unwrap().fsck().unwrap();
         assert!(report.is_clean(), "{point}: {report:#?}");
         let report = read::<M>(path);
         assert!(report.is_clean(), "{point}, read only: {report:#?}");
@@ -142,11 +143,11 @@ fn who_waits_for_a_stopped_holder_of_the_allocators_lock_is_told() {
     assert!(wait_until_stopped(&writer));
     HOLDER.store(writer.id() as i32, Ordering::SeqCst);
     let options = Options {
-        tell_of_waits: Some(told),
+        on_lock_wait: Some(told),
         ..options()
     };
     let pool = Pool::<Coherent>::open(&path, &options).unwrap();
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean() || report.is_uncertain, "{report:#?}");
     let told = TOLD.lock().unwrap().clone();
     assert!(!told.is_empty());
@@ -157,7 +158,7 @@ fn who_waits_for_a_stopped_holder_of_the_allocators_lock_is_told() {
         );
     }
     assert!(writer.wait().unwrap().success());
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 /// A group whose lock somebody has who is stopped is not checked, and that is said.
@@ -167,7 +168,7 @@ fn held_group<M: Mapped>() {
         3,
         |path, point| {
             let reports = [
-                Pool::<M>::open(path, &options()).unwrap().fsck(false).unwrap(),
+                Pool::<M>::open(path, &options()).unwrap().fsck().unwrap(),
                 read::<M>(path),
             ];
             for report in reports {

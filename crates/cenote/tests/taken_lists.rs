@@ -1,5 +1,5 @@
-//! Full pools in which workers take over each other's retired lists: no worker loses what it needs to remove keys itself. And
-//! writes outside maps make room as those of maps do.
+//! Full pools in which workers take over each other's retired lists: no worker loses what it needs to remove keys
+//! itself. And writes outside maps make room as those of maps do.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -90,8 +90,8 @@ impl Hand {
     }
 }
 
-/// Two workers of a pool in which no class has an object left, and a reader that may hold a value from some moment on, so that nothing is
-/// freed any more.
+/// Two workers of a pool in which no class has an object left, and a reader that may hold a value from some moment on,
+/// so that nothing is freed any more.
 fn in_a_full_pool(steps: impl FnOnce(&Pool, &Hand, &Hand, &mut dyn FnMut())) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool = small_pool(folder.path());
@@ -125,7 +125,7 @@ fn in_a_full_pool(steps: impl FnOnce(&Pool, &Hand, &Hand, &mut dyn FnMut())) {
     for _ in 0..6 {
         pool.collect().unwrap();
     }
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
 
@@ -143,7 +143,8 @@ fn removals_go_on(first: u64, others: u64, puts: bool) {
     });
 }
 
-/// The other worker has neither a spare chunk nor room in its last chunk. A worker that makes room for a removal does not give it its own spare chunk.
+/// The other worker has neither a spare chunk nor room in its last chunk. A worker that makes room for a removal does
+/// not give it its own spare chunk.
 #[test]
 fn who_removes_keeps_its_spare_chunk() {
     removals_go_on(1, 120, false);
@@ -257,7 +258,8 @@ fn becomes_reclaimable(pool: &Pool, other: &Hand, removed: u64) {
     }
 }
 
-/// A refused put takes over a list whose last chunk is reclaimable throughout, and gives its worker a spare: that chunk is reused.
+/// A refused put takes over a list whose last chunk is reclaimable throughout, and gives its worker a spare: that chunk
+/// is reused.
 #[test]
 fn a_refused_put_costs_no_spare_chunk() {
     for puts in [false, true] {
@@ -271,7 +273,8 @@ fn a_refused_put_costs_no_spare_chunk() {
     }
 }
 
-/// A worker at a place without a chunk gets the reclaimable chunks of an idle worker that has no spare chunk either, except its last chunk.
+/// A worker at a place without a chunk gets the reclaimable chunks of an idle worker that has no spare chunk either,
+/// except its last chunk.
 #[test]
 fn newcomers_get_what_is_reclaimable() {
     for removed in [1, 50, 62, 70, 100, 120] {
@@ -286,12 +289,12 @@ fn newcomers_get_what_is_reclaimable() {
     }
 }
 
-/// Two threads reserve at the same time; then keys are put and removed. Returns both outcomes, and whether the map was smaller in the end
-/// than in between.
+/// Two threads reserve at the same time; then keys are put and removed. Returns both outcomes, and whether the map was
+/// smaller in the end than in between.
 fn two_reserve(keys: [u64; 2], comes: u64) -> ([bool; 2], bool) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pool: Pool = small_pool(folder.path());
-    let slots = || pool.fsck(false).unwrap().maps[0].slots;
+    let slots = || pool.fsck().unwrap().maps[0].slots;
     let map = pool.map("m").unwrap();
     let barrier = Barrier::new(2);
     let granted = std::thread::scope(|scope| {
@@ -319,7 +322,8 @@ fn two_reserve(keys: [u64; 2], comes: u64) -> ([bool; 2], bool) {
     (granted, slots() < most)
 }
 
-/// Where there is room for one level, a refused reservation does not undo a granted one, and refused ones leave nothing.
+/// Where there is room for one level, a refused reservation does not undo a granted one, and refused ones leave
+/// nothing.
 #[test]
 fn reservations_know_their_own() {
     for round in 0..30 {

@@ -1,5 +1,5 @@
-//! Task lists through the public interface, on both backends: each result once, phases in order, work of the dead taken over,
-//! costs as documented, damage that is an error.
+//! Task lists through the public interface, on both backends: each result once, phases in order, work of the dead taken
+//! over, costs as documented, damage that is an error.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use cenote::causes::Shortage;
 use cenote::memory::{Counting, Counts, LINE, Mapped, SyncWord};
 use cenote::pod::names::directory;
-use cenote::{Coherent, Committed, Error, Next, Noncoherent, Options, Plan, Pool};
+use cenote::{Coherent, Committed, Error, NextTask, Noncoherent, Options, Plan, Pool};
 use rand::prelude::*;
 
 /// A sync word.
@@ -38,7 +38,7 @@ fn on_both(coherent: impl FnOnce(Pool<Coherent>), noncoherent: impl FnOnce(Pool<
 }
 
 fn assert_clean<M: Mapped>(pool: &Pool<M>) {
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -50,7 +50,7 @@ fn result_of(task: u64, len: usize) -> Vec<u8> {
 fn one_of_each<M: Mapped>(pool: Pool<M>) {
     let tasks = pool.tasks("one", &Plan::single(5)).unwrap();
     assert_eq!((tasks.len(), tasks.committed(), tasks.is_done()), (5, 0, false));
-    assert_eq!(tasks.next().unwrap(), Next::Task(0));
+    assert_eq!(tasks.next().unwrap(), NextTask::Task(0));
     assert_eq!(tasks.commit(0, b"first").unwrap(), Committed::First);
     assert_eq!(tasks.commit(0, b"second").unwrap(), Committed::Second);
     assert_eq!(tasks.result(0).unwrap().as_deref(), Some(&b"first"[..]));
@@ -65,7 +65,7 @@ fn one_of_each<M: Mapped>(pool: Pool<M>) {
         assert_eq!(tasks.result(task).unwrap().unwrap()[..], result_of(task, len));
     }
     assert!(tasks.is_done() && tasks.wait_all(None));
-    assert_eq!((tasks.next().unwrap(), tasks.committed()), (Next::Done, 5));
+    assert_eq!((tasks.next().unwrap(), tasks.committed()), (NextTask::Done, 5));
     assert_clean(&pool);
     // A discarded result counts as done, and its memory is free.
     for task in 0..5 {
@@ -74,8 +74,8 @@ fn one_of_each<M: Mapped>(pool: Pool<M>) {
         assert!(tasks.result(task).unwrap().is_none() && tasks.has_result(task).unwrap());
         assert_eq!(tasks.commit(task, b"again").unwrap(), Committed::Second);
     }
-    assert_eq!(tasks.next().unwrap(), Next::Done);
-    let report = pool.fsck(false).unwrap();
+    assert_eq!(tasks.next().unwrap(), NextTask::Done);
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
     assert_eq!((report.tasks[0].done, report.tasks[0].results), (5, 0));
     assert_eq!(pool.stat().unwrap().tasks[0].done, 5);
@@ -101,11 +101,11 @@ fn crowd<M: Mapped>(pool: Pool<M>) {
                 let tasks = pool.tasks("crowd", plan).unwrap();
                 loop {
                     match tasks.take(2).unwrap() {
-                        Next::Task(task) => {
+                        NextTask::Task(task) => {
                             let phase = tasks.position(task).unwrap().phase;
                             assert!(phase == 0 || tasks.is_phase_done(phase - 1));
                             if random.random_range(0..20) == 0 {
-                                // This thread abandons the task.
+                                // This thread gives the task up.
                                 continue;
                             }
                             let value = task << 8 | thread;
@@ -113,8 +113,8 @@ fn crowd<M: Mapped>(pool: Pool<M>) {
                                 assert_eq!(firsts.lock().unwrap().insert(task, value), None);
                             }
                         }
-                        Next::Wait => std::thread::yield_now(),
-                        Next::Done => break,
+                        NextTask::Wait => std::thread::yield_now(),
+                        NextTask::Done => break,
                     }
                 }
             });
@@ -142,7 +142,7 @@ fn a_living_worker_that_is_stuck_is_helped_and_then_replaced() {
             chunk: 8,
         };
         let stuck = pool.tasks("stuck", &plan).unwrap();
-        assert_eq!(stuck.next().unwrap(), Next::Task(0));
+        assert_eq!(stuck.next().unwrap(), NextTask::Task(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut tasks = pool.tasks("stuck", &plan).unwrap();
@@ -159,7 +159,7 @@ fn a_living_worker_that_is_stuck_is_helped_and_then_replaced() {
             });
         });
         assert_eq!(stuck.commit(0, b"late").unwrap(), Committed::Second);
-        assert_eq!(stuck.next().unwrap(), Next::Done);
+        assert_eq!(stuck.next().unwrap(), NextTask::Done);
         assert_clean(&pool);
     });
 }
@@ -215,7 +215,7 @@ fn worked<M: Mapped>(pool: Pool<Counting<M>>) -> [Counts; 3] {
     let taken = std::cell::Cell::new(0);
     for _ in 0..1000 {
         count(0, &|| match tasks.next().unwrap() {
-            Next::Task(task) => taken.set(task),
+            NextTask::Task(task) => taken.set(task),
             other => panic!("{other:?}"),
         });
         count(1, &|| {
@@ -278,7 +278,7 @@ fn damage_is_an_error() {
                 sync_word(at).store(mem, value);
                 let is_slot = word >= slots;
                 assert!(
-                    value == before || !pool.fsck(false).is_ok_and(|report| report.is_clean()),
+                    value == before || !pool.fsck().is_ok_and(|report| report.is_clean()),
                     "{value:#x} at {:#x} is not seen",
                     at - header
                 );

@@ -1,4 +1,5 @@
-//! Names in folders that others may write: planted links, pipes and files, files of other users, and the permission bits of new files.
+//! Names in folders that others may write: planted links, pipes and files, files of other users, and the permission
+//! bits of new files.
 //!
 //! Cases that need another user run as root, with files that are given away, and with a thread that becomes `nobody`.
 
@@ -336,7 +337,8 @@ fn a_new_file_has_its_permission_bits_before_it_has_its_name() {
     create(&path, &Options::default()).unwrap();
     let (new, opened, options) = (folder.path().join("new"), path.clone(), locked_by(&locks));
     with(Refusing::Permissions, None, 0o077, move || {
-        // Stopped where the bits are set: no other process could have opened the file before, or could be refused still.
+        // Stopped where the bits are set: no other process could have opened the file before, or could be refused
+        // still.
         says(open(&opened, &options), &["Operation not permitted", "locks"]);
         says(create(&new, &Options::default()), &["permissions"]);
     });

@@ -77,7 +77,7 @@ fn lengths_that_reach_into_other_objects_are_clean() {
                 .unwrap();
             let file = std::fs::File::options().write(true).open(&path).unwrap();
             file.write_all_at(&[1], length as u64 + 1).unwrap();
-            pool.fsck(false).unwrap().is_clean()
+            pool.fsck().unwrap().is_clean()
         });
         assert_eq!(is_clean, [true, false], "{name}");
     }

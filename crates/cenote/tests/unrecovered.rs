@@ -1,4 +1,5 @@
-//! Recovery that meets damage, or is stopped: workers that have nothing to do with it go on, and what could not be done is reported.
+//! Recovery that meets damage, or is stopped: workers that have nothing to do with it go on, and what could not be done
+//! is reported.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -45,7 +46,7 @@ fn scene<M: Mapped>(run: impl FnOnce(&Pool<M>, &Path)) {
     let path = folder.path().join("pool");
     let pool: Pool<M> = Pool::create(&path, &options()).unwrap();
     run(&pool, &path);
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
@@ -117,7 +118,7 @@ fn a_damaged_group<M: Mapped>(word: u64) {
             ("\"damaged\"", 1)
         );
         assert!(stat.recent[0].done.contains(&"failed"), "{stat:#?}");
-        let report = other.fsck(false).unwrap();
+        let report = other.fsck().unwrap();
         assert!(
             report.problems.iter().any(|problem| problem.contains("group")),
             "{report:#?}"
@@ -156,7 +157,8 @@ fn all_of_the_dead_are_recovered_at_once_although_each_was_in_it() {
     });
 }
 
-/// A recoverer that is stopped with its claim lives: nobody else may recover that record. But members that wait get the event of the death.
+/// A recoverer that is stopped with its claim lives: nobody else may recover that record. But members that wait get the
+/// event of the death.
 fn a_stopped_recoverer<M: Mapped>() {
     scene::<M>(|pool, path| {
         let mut member = pool.group("sound", TOKEN).unwrap().observe().unwrap();

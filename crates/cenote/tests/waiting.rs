@@ -160,7 +160,7 @@ fn a_thread_has_as_many_permits_as_there_are() {
     pool.remove_lock("s").unwrap();
     assert!(matches!(semaphore.acquire(), Err(Error::LockRemoved)));
     assert_eq!(pool.semaphore("s", 4).unwrap().permits(), 4);
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]

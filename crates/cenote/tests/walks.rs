@@ -1,4 +1,5 @@
-//! How far a lookup in an ordered map moves right where parents do not know nodes: counted in sync loads, one for each step.
+//! How far a lookup in an ordered map moves right where parents do not know nodes: counted in sync loads, one for each
+//! step.
 
 use cenote::memory::{Counting, Counts, Mapped};
 use cenote::pod::format::class::TABLE;
@@ -64,9 +65,9 @@ fn a_full_pool_keeps_its_trees_on_incoherent_memory() {
     a_full_pool_keeps_its_trees::<Noncoherent>();
 }
 
-/// The same with handles that write one key each, as processes might: none of them knows what the others could not post. The pool is full except for
-/// objects of up to 640 bytes: leaves, and no parent's page.
-fn whoever_writes<M: Mapped>() {
+/// The same with handles that write one key each, as processes might: none of them knows what the others could not
+/// post. The pool is full except for objects of up to 640 bytes: leaves, and no parent's page.
+fn while_others_write<M: Mapped>() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
     let pool: Pool<Counting<M>> = Pool::create(&path, &options(8 << 20)).unwrap();
@@ -110,23 +111,24 @@ fn whoever_writes<M: Mapped>() {
         assert_eq!(found, Some(n));
         assert!(loads <= LOADS_MAX, "{loads} sync loads for key {n} of {refused}");
     }
-    assert!(pool.fsck(false).unwrap().is_clean());
+    assert!(pool.fsck().unwrap().is_clean());
 }
 
 #[test]
-fn whoever_writes_on_coherent_memory() {
-    whoever_writes::<Coherent>();
+fn while_others_write_on_coherent_memory() {
+    while_others_write::<Coherent>();
 }
 
 #[test]
-fn whoever_writes_on_incoherent_memory() {
-    whoever_writes::<Noncoherent>();
+fn while_others_write_on_incoherent_memory() {
+    while_others_write::<Noncoherent>();
 }
 
 const STREAMS: u64 = 16;
 
-/// One process appends to sixteen streams, another reads the end of each in turn, as a reader of queues does. The cached path to each end
-/// is out of date each time. With `is_in_step` it reads one end twice, so that detours have the period of their counter.
+/// One process appends to sixteen streams, another reads the end of each in turn, as a reader of queues does. The
+/// cached path to each end is out of date each time. With `is_in_step` it reads one end twice, so that detours have the
+/// period of their counter.
 fn ends_of_streams(is_pinned: bool, is_in_step: bool) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");

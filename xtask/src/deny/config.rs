@@ -1,5 +1,5 @@
-//! `deny.toml`: the part of cargo-deny's format that is judged here. An unknown field is an error, so that nobody relies on a field that does
-//! nothing.
+//! `deny.toml`: the part of cargo-deny's format that is judged here. An unknown field is an error, so that nobody
+//! relies on a field that does nothing.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Licence expressions as packages state them: SPDX, and the older form in which a slash is an `OR`.
 
-/// Whether allowed licences satisfy an expression; an error says what cannot be understood. Calls `used` with each licence that was
-/// needed.
+/// Whether allowed licences satisfy an expression; an error says what cannot be understood. Calls `used` with each
+/// licence that was needed.
 pub fn is_satisfied(expression: &str, allowed: &[String], used: &mut Vec<String>) -> Result<bool, String> {
     let spaced = expression
         .replace('/', " OR ")

@@ -1,7 +1,8 @@
 //! `cargo xtask deny`: checks all dependencies against `deny.toml`: licences, sources, duplicate versions.
 //!
-//! cargo-deny judges the same and more; building it takes longer than all other steps of the test command together (90 of its 211
-//! packages in seven minutes on two busy cores). Where it is installed it is asked for advisories, if it reaches their database.
+//! cargo-deny judges the same and more; building it takes longer than all other steps of the test command together (90
+//! of its 211 packages in seven minutes on two busy cores). Where it is installed it is asked for advisories, if it
+//! reaches their database.
 
 mod config;
 mod graph;

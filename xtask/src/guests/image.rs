@@ -1,4 +1,5 @@
-//! The image that a guest boots: a kernel, and a first file system with the command, the application and what they need.
+//! The image that a guest boots: a kernel, and a first file system with the command, the application and what they
+//! need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,8 @@ pub struct Image {
     pub release: String,
 }
 
-/// Makes one in `folder`. The kernel is downloaded into `cache`, if it is not there, as a package that is unpacked and not installed.
+/// Makes one in `folder`. The kernel is downloaded into `cache`, if it is not there, as a package that is unpacked and
+/// not installed.
 pub fn make(root: &Path, cache: &Path, folder: &Path) -> Result<Image, String> {
     let unpacked = kernel(cache)?;
     let release = only(&unpacked.join("lib/modules"))?;

@@ -1,7 +1,7 @@
 //! What an application said was acknowledged, beside what is in the pool.
 //!
-//! Each thread of each run of the application on each host writes numbers from 0 on, one after the other. So the highest number says what was
-//! acknowledged, and the highest number and the count say what is in the pool.
+//! Each thread of each run of the application on each host writes numbers from 0 on, one after the other. So the
+//! highest number says what was acknowledged, and the highest number and the count say what is in the pool.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A virtual machine: QEMU without KVM, a socket for each serial port, and one for its monitor protocol (QMP), which is the power switch.
+//! A virtual machine: QEMU without KVM, a socket for each serial port, and one for its monitor protocol (QMP), which is
+//! the power switch.
 //!
 //! Two processors: with one, QEMU would not make a guest's atomic instructions atomic for other machines.
 

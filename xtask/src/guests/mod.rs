@@ -1,5 +1,6 @@
-//! `cargo xtask guests`: two virtual machines with kernels of their own share a pool. An agent is killed, guests are stopped and switched off.
-//! Acknowledged writes must be there, the other guest must go on, and no guest may write after its fence. See `docs/guests.md`.
+//! `cargo xtask guests`: two virtual machines with kernels of their own share a pool. An agent is killed, guests are
+//! stopped and switched off. Acknowledged writes must be there, the other guest must go on, and no guest may write
+//! after its fence. See `docs/guests.md`.
 //!
 //! A control run has a fence that lies: the checks must see the writes after it.
 

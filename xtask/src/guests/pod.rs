@@ -1,9 +1,9 @@
-//! The two guests, what they print, and their power switches: a monitor's fence in a guest asks here, as it would ask a management
-//! controller, and gets its answer when it is certain that the host is down.
+//! The two guests, what they print, and their power switches: a monitor's fence in a guest asks here, as it would ask a
+//! management controller, and gets its answer when it is certain that the host is down.
 //!
-//! A *run* is one start of a guest, counted from 1. Each agent says in which run it brought its host up in which generation. So a fence of a
-//! guest that has started again since needs no second reset. All happens on one thread, which reads what guests print while it
-//! waits for something.
+//! A *run* is one start of a guest, counted from 1. Each agent says in which run it brought its host up in which
+//! generation. So a fence of a guest that has started again since needs no second reset. All happens on one thread,
+//! which reads what guests print while it waits for something.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -326,7 +326,8 @@ impl<'a> Pod<'a> {
         Ok(())
     }
 
-    /// Makes certain that a host is down in a generation, and answers the fence that has asked. A fence that ran on that very guest gets no answer.
+    /// Makes certain that a host is down in a generation, and answers the fence that has asked. A fence that ran on
+    /// that very guest gets no answer.
     fn fence(&mut self, asks: usize, host: u32, generation: u64) -> Result<(), String> {
         let target = ((host - 1) % GUESTS) as usize;
         let run = self.brought_up.get(&(host, generation)).copied();

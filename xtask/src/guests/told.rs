@@ -1,5 +1,5 @@
-//! How soon one guest is notified of the death of a process in the other: with agents that notify each other by datagrams, and with agents that
-//! only poll every few milliseconds.
+//! How soon one guest is notified of the death of a process in the other: with agents that notify each other by
+//! datagrams, and with agents that only poll every few milliseconds.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ pub struct Told {
     memory: &'static str,
     noncoherent: bool,
     tells: bool,
-    /// From one guest's line about a death to the other guest's notification, as their lines came to this process; in ascending order.
+    /// From one guest's line about a death to the other guest's notification, as their lines came to this process; in
+    /// ascending order.
     times: Vec<Duration>,
 }
 

@@ -104,7 +104,8 @@ impl Trial<'_> {
         })
     }
 
-    /// Stops a guest, has the fence say that it is down, and continues it: how many of its writes are seen in the pool after that.
+    /// Stops a guest, has the fence say that it is down, and continues it: how many of its writes are seen in the pool
+    /// after that.
     pub fn control(&self) -> Result<u64, String> {
         self.on_pod(true, |pod| {
             let (victim, survivor) = (0, 1);

@@ -1,7 +1,8 @@
 //! A layer's folders use only the folders below them, and cycles of files that use each other are small.
 //!
-//! [`FOLDERS`] has the order of the folders of a layer. The layer's `mod.rs`, and files beside it, are above all of them: they hand to the lower ones
-//! what these need of the upper ones. A name that `mod.rs` re-exports belongs to the folder that it comes from, and all folders may use it.
+//! [`FOLDERS`] has the order of the folders of a layer. The layer's `mod.rs`, and files beside it, are above all of
+//! them: they hand to the lower ones what these need of the upper ones. A name that `mod.rs` re-exports belongs to the
+//! folder that it comes from, and all folders may use it.
 //!
 //! Cycles are looked for in all crates.
 
@@ -11,8 +12,8 @@ use super::tree::{File, Tree};
 use super::{Finding, LIBRARY};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Layers that are divided into folders, bottom first; folders side by side do not use each other. `ARCHITECTURE.md` shows the same: change both
-/// together.
+/// Layers that are divided into folders, bottom first; folders side by side do not use each other. `ARCHITECTURE.md`
+/// shows the same: change both together.
 pub const FOLDERS: &[(&str, &[&[&str]])] = &[
     (
         "pod",
@@ -36,7 +37,8 @@ pub const FOLDERS: &[(&str, &[&[&str]])] = &[
 /// Files in one cycle, at most: two or three that are one concept.
 const CIRCLE: usize = 3;
 
-/// Cycles that may be larger: one file of each, how many it has, and why it is left. A number is a limit: a cycle that grows is an error again.
+/// Cycles that may be larger: one file of each, how many it has, and why it is left. A number is a limit: a cycle that
+/// grows is an error again.
 const LEFT: &[(&str, usize, &str)] = &[
     (
         "sync/held.rs",
@@ -192,7 +194,8 @@ impl Files {
         findings
     }
 
-    /// All files that a file leads to, directly or not. The `mod.rs` of a folder leads only out of it: it names all that is in it.
+    /// All files that a file leads to, directly or not. The `mod.rs` of a folder leads only out of it: it names all
+    /// that is in it.
     fn reached(&self, file: &String) -> BTreeSet<&String> {
         let mut reached = BTreeSet::new();
         let mut left: Vec<&String> = self.led_to(file).collect();

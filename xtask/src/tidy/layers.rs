@@ -2,8 +2,8 @@
 //!
 //! A folder of `crates/cenote/src` is a layer; so is a file of that name beside it. Other files there (`error.rs`) are
 //! helpers: a helper stands as high as the highest thing that it names, so that nothing reaches up through it. The same
-//! holds for what `lib.rs` re-exports: `crate::Map` counts as the module that `Map` comes from. Tests are not exempt from
-//! the order of layers; a test that needs a higher layer belongs to that layer or to `crates/cenote/tests`.
+//! holds for what `lib.rs` re-exports: `crate::Map` counts as the module that `Map` comes from. Tests are not exempt
+//! from the order of layers; a test that needs a higher layer belongs to that layer or to `crates/cenote/tests`.
 
 use super::source::{Path, Source};
 use super::tree::{File, Tree};

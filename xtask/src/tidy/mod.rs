@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: rules of this project that the compiler and clippy do not know.
 //!
 //! A check is one file here. It reads a [`Tree`] of loaded files and returns [`Finding`]s; it writes nothing and starts
-//! nothing. Each has tests that plant a fault in a temporary tree and demand that it is found: a check that cannot fail is none.
+//! nothing. Each has tests that plant a fault in a temporary tree and demand that it is found: a check that cannot fail
+//! is none.
 
 mod folders;
 mod functions;
@@ -14,6 +15,7 @@ mod releases;
 mod source;
 mod style;
 mod tree;
+mod words;
 
 use std::fmt;
 use std::path::Path;
@@ -82,6 +84,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(links::check(tree));
     findings.extend(pairs::check(tree));
     findings.extend(releases::check(tree));
+    findings.extend(words::check(tree));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     findings
 }

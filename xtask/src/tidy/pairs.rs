@@ -1,9 +1,9 @@
 //! `// PAIRS WITH: index::hash::get` names something that exists, and is answered from there.
 //!
 //! Several names are separated by commas; words behind a name explain it. A name is a module path from the root of the
-//! crate that the comment is in, or of the library; the parts behind the deepest module are types and functions, and all
-//! of them must occur in the code of that module. The named function has a comment that leads back to the function of the first comment:
-//! an error where [releases](super::releases) must have pairs, elsewhere a warning.
+//! crate that the comment is in, or of the library; the parts behind the deepest module are types and functions, and
+//! all of them must occur in the code of that module. The named function has a comment that leads back to the function
+//! of the first comment: an error where [releases](super::releases) must have pairs, elsewhere a warning.
 
 use super::functions::{Function, function_at, functions};
 use super::source::{Source, is_word};
@@ -26,7 +26,8 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Whether `name` leads to where the comment stands in its file: to all of it, if the last part of `name` is none of the file's functions.
+    /// Whether `name` leads to where the comment stands in its file: to all of it, if the last part of `name` is none
+    /// of the file's functions.
     fn is_at(&self, name: &[&str]) -> bool {
         let (Some(function), Some(last)) = (self.function, name.last()) else {
             return true;
@@ -61,8 +62,10 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::error(&pair.file.path, pair.line, what, remedy));
             continue;
         }
+        // A comment is no answer to itself.
         let leads_back = |other: &Pair| {
-            others.iter().any(|file| file.path == other.file.path)
+            !std::ptr::eq(other, pair)
+                && others.iter().any(|file| file.path == other.file.path)
                 && other.is_at(&pair.name)
                 && pair.is_at(&other.name)
                 && resolve(tree, other)
@@ -214,13 +217,13 @@ mod tests {
                 ),
                 (
                     PUT,
-                    "// PAIRS WITH: memory::hash::get::Table::get (its load, then its fence), say\nfn insert() {}\n\
+                    "// PAIRS WITH: memory::hash::get::Table::get (its load, then its fence), say\n// PAIRS WITH: memory::put::insert\nfn insert() {}\n\
                      // PAIRS WITH: `crate::memory::hash::Table::get`, memory::put::insert.\n\
                      //! PAIRS WITH: none::at_all\n// the mark `PAIRS WITH: nothing`\n",
                 ),
                 (
                     "crates/cenote-cli/src/top.rs",
-                    "// PAIRS WITH: top::draw\n// PAIRS WITH: memory::put\nfn draw() {}\n",
+                    "// PAIRS WITH: top::draw\n// PAIRS WITH: memory::put\n// PAIRS WITH: top::draw\nfn draw() {}\n",
                 ),
             ],
         );

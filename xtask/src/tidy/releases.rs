@@ -1,19 +1,19 @@
 //! In the pod, the indexes and the locks, whatever releases names who acquires it.
 //!
-//! That is each store, announcement and read-modify-write of a word that others may read ([`OPERATIONS`]). It has a `PAIRS WITH` (see
+//! That is each store, sequentially consistent or not, and read-modify-write of a word that others may read ([`OPERATIONS`]). It has a `PAIRS WITH` (see
 //! [`pairs`](super::pairs)), or a `NO PAIR: kind` with one of the few [`KINDS`] that need no other side. The comment stands on a line of
 //! the statement or of the arm, or directly above it. A wrapper has the comment for all of its calls.
 //!
-//! Exempt are tests, code that only a planted fault enters, and indexes made for comparison; and stores of owned words and unpublished data, as
-//! others rely on them only once a word is published that is covered.
+//! Exempt are tests, code that only a planted fault enters, and indexes made for comparison; and stores of owned words
+//! and unpublished data, as others rely on them only once a word is published that is covered.
 
 use super::source::Source;
 use super::tree::{File, Tree};
 use super::{Finding, LIBRARY, pairs};
 
 const FOLDERS: &[&str] = &["pod", "index", "sync"];
-/// Indexes made for comparison: they are built as their papers describe them, nobody keeps data in them, and the orders that they need are the papers'.
-/// The simulator runs them all the same.
+/// Indexes made for comparison: they are built as their papers describe them, nobody keeps data in them, and the orders
+/// that they need are the papers'. The simulator runs them all the same.
 const LEFT_OUT: &str = "index/baseline/";
 
 const MARK: &str = "NO PAIR:";
@@ -47,11 +47,12 @@ const KINDS: &[(&str, &str)] = &[
 const CLAIM: &str = "claim";
 const ACQUIRES: &[&str] = &["compare_exchange_acquire", "exchange"];
 
-/// Methods of words and of memory that release, with the least and the most arguments of such a call. A call with another number is another method.
+/// Methods of words and of memory that release, with the least and the most arguments of such a call. A call with
+/// another number is another method.
 const OPERATIONS: &[(&str, usize, usize)] = &[
     ("store", 1, 2),
     ("store_line", 2, 2),
-    ("announce", 2, 2),
+    ("store_seq_cst", 2, 2),
     ("swap", 2, 2),
     ("compare_exchange", 3, 3),
     ("compare_exchange_acquire", 3, 3),
@@ -210,8 +211,8 @@ impl<'a> Checked<'a> {
         count + usize::from(is_begun)
     }
 
-    /// The lines whose comments are about token `at`: its arm or statement up to it, and the comments directly above these and
-    /// above the statement that the arm is in.
+    /// The lines whose comments are about token `at`: its arm or statement up to it, and the comments directly above
+    /// these and above the statement that the arm is in.
     fn about(&self, at: usize) -> Vec<usize> {
         let begins = self.begins(at);
         let mut lines: Vec<usize> = (self.source.line(begins[0])..=self.source.line(at)).collect();
@@ -227,8 +228,8 @@ impl<'a> Checked<'a> {
         !self.has_code[line - 1] && !self.comments[line - 1].trim().is_empty()
     }
 
-    /// The first tokens of the arms that token `at` is in, the innermost first, and then that of the statement. The braces of a `match` end no
-    /// statement.
+    /// The first tokens of the arms that token `at` is in, the innermost first, and then that of the statement. The
+    /// braces of a `match` end no statement.
     fn begins(&self, at: usize) -> Vec<usize> {
         let (mut begins, mut begin) = (Vec::new(), at);
         let mut comma = None;
@@ -287,7 +288,8 @@ impl<'a> Checked<'a> {
         0
     }
 
-    /// Whether token `at` is what a planted fault alone does: in a block after `if mutant::is(Mutant::A)`, or in `mutant::also(Mutant::A, …)`.
+    /// Whether token `at` is what a planted fault alone does: in a block after `if mutant::is(Mutant::A)`, or in
+    /// `mutant::also(Mutant::A, …)`.
     fn is_planted(&self, at: usize) -> bool {
         self.is_in_planted_block(at) || self.is_in_planted_call(at)
     }
@@ -353,7 +355,8 @@ fn names_of_kinds() -> String {
     format!("one of the kinds {} (`KINDS` in {})", kinds.join(", "), file!())
 }
 
-/// The token at which a module of tests begins, as tests are the last thing in a file; the number of tokens if there is none.
+/// The token at which a module of tests begins, as tests are the last thing in a file; the number of tokens if there is
+/// none.
 fn tests_begin(source: &Source) -> usize {
     let mark = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let is_mark = |at: usize| {

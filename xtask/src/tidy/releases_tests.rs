@@ -21,7 +21,7 @@ fn every_operation_that_says_nothing_is_found() {
         "words.store(at, 1);",
         "local.store(1);",
         "mem.store_line(at, line);",
-        "self.word().announce(mem, epoch);",
+        "self.word().store_seq_cst(mem, epoch);",
         "let before = self.0.swap(mem, node.0);",
         "if word.compare_exchange(mem, 0, 1).is_err() { f() }",
         "let _ = mem.compare_exchange_acquire(at, 0, 1);",
@@ -47,7 +47,7 @@ fn every_operation_that_says_nothing_is_found() {
 fn what_is_no_release_is_left_alone() {
     let others = "word.load(mem); cell.set(1); owned.set(mem, 1); self.announce(slot); record.exchange(mem, from, to);\n\
         passed.add(&visit); total.add(retired); \"word.store(mem, 1)\"; // word.store(mem, 1)\n\
-        store(mem, 1); fn announce(mem: M, at: u64) {} M::announce(mem, 1, 2);";
+        store(mem, 1); fn store_seq_cst(mem: M, at: u64) {} M::store_seq_cst(mem, 1, 2);";
     assert_eq!(errors("others", others), Vec::<String>::new());
     let release = "//! A.\nfn f() { word.store(mem, 1); }\n";
     for path in [

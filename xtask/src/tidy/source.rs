@@ -1,5 +1,5 @@
-//! Rust source, taken apart as far as the checks need it: code without comments and without the text of strings, comments
-//! without code, tokens, and paths with their `use` groups spelled out.
+//! Rust source, taken apart as far as the checks need it: code without comments and without the text of strings,
+//! comments without code, tokens, and paths with their `use` groups spelled out.
 //!
 //! This is not a parser. It knows strings, raw strings, characters, lifetimes and nested comments exactly; everything
 //! else is a stream of tokens, so that source that does not compile is still checked.

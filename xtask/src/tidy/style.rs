@@ -1,4 +1,5 @@
-//! The form of files: headers, length, where a module with a folder lies, whitespace, leftovers, reasons for `unsafe` and for ignored tests.
+//! The form of files: headers, length, where a module with a folder lies, whitespace, leftovers, reasons for `unsafe`
+//! and for ignored tests.
 
 use super::Finding;
 use super::source::{Source, is_word};
@@ -79,7 +80,8 @@ fn header(file: &File) -> Option<Finding> {
     })
 }
 
-/// A module that has a folder lies in it, as `mod.rs`. The roots of tests are no modules: they lie where cargo looks for them.
+/// A module that has a folder lies in it, as `mod.rs`. The roots of tests are no modules: they lie where cargo looks
+/// for them.
 fn module_beside_folder(file: &File, tree: &Tree) -> Option<Finding> {
     let stem = file.path.strip_suffix(".rs")?;
     let folder = format!("{stem}/");
@@ -230,7 +232,8 @@ fn reasons_for_ignoring(file: &File, source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Whether `= "…"` follows the token and is not empty. The blanked code has no insides of strings, so this reads the text.
+/// Whether `= "…"` follows the token and is not empty. The blanked code has no insides of strings, so this reads the
+/// text.
 fn has_reason(file: &File, source: &Source, index: usize) -> bool {
     let (Some(open), Some(close)) = (source.tokens.get(index + 2), source.tokens.get(index + 3)) else {
         return false;

@@ -1,8 +1,8 @@
-//! Blocks of 1 to 16 MiB: an allocation and a free in the pool's buddy tree, each one transaction under the allocator's lock
-//! (Lupin, section 3.6), beside `malloc` and `free`, which ask the kernel for pages of that size.
+//! Blocks of 1 to 16 MiB: an allocation and a free in the pool's buddy tree, each one transaction under the allocator's
+//! lock (Lupin, section 3.6), beside `malloc` and `free`, which ask the kernel for pages of that size.
 //!
-//! Nobody writes to what is allocated. Each call is timed alone, the sizes and the allocators in turn; a round's figure is the
-//! median over its calls. Reading the clock twice is part of each figure.
+//! Nobody writes to what is allocated. Each call is timed alone, the sizes and the allocators in turn; a round's figure
+//! is the median over its calls. Reading the clock twice is part of each figure.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -11,7 +11,8 @@ use crate::subjects::Failure;
 /// Bytes before what a lock covers: a line for the lock.
 const LOCK: usize = 64;
 
-/// A file in equal parts, as one process has it mapped. Each part has room for a lock, and behind it for what that covers.
+/// A file in equal parts, as one process has it mapped. Each part has room for a lock, and behind it for what that
+/// covers.
 pub struct Area {
     #[allow(clippy::disallowed_types)] // not a pool: what is compared with one
     map: memmap2::MmapRaw,
@@ -30,7 +31,8 @@ impl Area {
             .open(path)?;
         let len = part * parts as usize;
         if file.metadata()?.len() != len as u64 {
-            // Reserved at once, as pools are: without that, stores of a hundred megabytes were up to 1.7 times slower in files than in pools.
+            // Reserved at once, as pools are: without that, stores of a hundred megabytes were up to 1.7 times slower
+            // in files than in pools.
             fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
         }
         #[allow(clippy::disallowed_types)] // as above

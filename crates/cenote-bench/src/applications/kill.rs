@@ -1,5 +1,6 @@
-//! Workers of TPC-C's small store that are killed beside one that goes on: this process. It is the next owner of the lock, is told that the
-//! last one died, and rolls back what that has left. Then all conditions of consistency hold; so again and again.
+//! Workers of TPC-C's small store that are killed beside one that goes on: this process. It is the next owner of the
+//! lock, is told that the last one died, and rolls back what that has left. Then all conditions of consistency hold; so
+//! again and again.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! The locks that the applications run over, each with the bytes that it covers.
 //!
-//! Directory locks cover regions of a pool. The pool's reader-writer lock and the C library's cover a part of a file that processes map ([`Area`]), where the latter lie too.
+//! Directory locks cover regions of a pool. The pool's reader-writer lock and the C library's cover a part of a file
+//! that processes map ([`Area`]), where the latter lie too.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -119,7 +120,9 @@ fn pool<M: Backend>(folder: &Path, name: &str, kind: Kind, sizes: &Sizes) -> Res
 }
 
 fn directory<M: Backend>(pool: &Pool<M>, n: u32, sizes: &Sizes) -> Result<RegionsLock<M>> {
-    let builder = pool.rwlock_builder(&format!("lock.{n}")).region(sizes.regions[0]);
+    let builder = pool
+        .regions_builder(&format!("lock.{n}"))
+        .region(sizes.regions[0]);
     let builder = match sizes.regions[1] {
         0 => builder,
         bytes => builder.region(bytes),

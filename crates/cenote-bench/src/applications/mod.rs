@@ -1,16 +1,21 @@
-//! The `applications` command: the two applications of crate `cenote-locked` over each kind of lock, by several processes.
+//! The `applications` command: the two applications of crate `cenote-locked` over each kind of lock, by several
+//! processes.
 //!
-//! - **YCSB A, B, C** on a hash table with a lock for each bucket, of which the first 4 KiB travel with a directory lock. Values have 96
-//!   bytes at most. Every value read is checked, and the updates are counted in the values: a lost one ends the run.
-//! - **TPC-C** on a store with one lock for everything, of TPC-C's size with 1 and with 10 warehouses, and a small one. The orders entered
-//!   must be those that the processes counted, and all conditions of consistency must hold at the end.
+//! - **YCSB A, B, C** on a hash table with a lock for each bucket, of which the first 4 KiB travel with a directory
+//!   lock. Values have 96 bytes at most. Every value read is checked, and the updates are counted in the values: a lost
+//!   one ends the run.
+//! - **TPC-C** on a store with one lock for everything, of TPC-C's size with 1 and with 10 warehouses, and a small one.
+//!   The orders entered must be those that the processes counted, and all conditions of consistency must hold at the
+//!   end.
 //!
-//! On memory without coherence a directory lock writes all that it covers back when it goes to another process. So it is measured on the
-//! table and on the small store, and not on stores of hundreds of megabytes.
+//! On memory without coherence a directory lock writes all that it covers back when it goes to another process. So it
+//! is measured on the table and on the small store, and not on stores of hundreds of megabytes.
 //!
-//! All kinds of locks take turns within a round, and each turn is one of new processes. Ratios are taken within a round, to pthread's reader-writer lock, before their median is.
+//! All kinds of locks take turns within a round, and each turn is one of new processes. Ratios are taken within a
+//! round, to pthread's reader-writer lock, before their median is.
 //!
-//! With `--kill`, workers on the small store are killed again and again beside one that goes on; then the conditions must hold. See [`kill`].
+//! With `--kill`, workers on the small store are killed again and again beside one that goes on; then the conditions
+//! must hold. See [`kill`].
 //!
 //! | file | concept |
 //! |---|---|
@@ -61,7 +66,8 @@ pub struct Options {
     /// Only the cases or kinds of locks whose name contains one of these words.
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
-    /// Kills so many workers of the small store, two at a time, on each kind of lock that survives its owner, and measures nothing.
+    /// Kills so many workers of the small store, two at a time, on each kind of lock that survives its owner, and
+    /// measures nothing.
     #[arg(long, value_name = "COUNT")]
     kill: Option<u32>,
     #[command(flatten)]
@@ -84,7 +90,8 @@ pub struct PartOptions {
     workers: u64,
 }
 
-/// What an application has done in one turn of a process: operations, those of them that the application counts too, nanoseconds.
+/// What an application has done in one turn of a process: operations, those of them that the application counts too,
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     operations: u64,

@@ -52,7 +52,8 @@ impl Tpcc {
         self.store.repairs()
     }
 
-    /// Executes a transaction; a Delivery first if there is no room for its order. Returns whether it has entered an order.
+    /// Executes a transaction; a Delivery first if there is no room for its order. Returns whether it has entered an
+    /// order.
     pub fn execute(&self, input: &Input, date: u64) -> Result<bool, Failure> {
         let output = match self.store.run(input, date) {
             Err(Error::Full { warehouse, .. }) => {

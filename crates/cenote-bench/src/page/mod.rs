@@ -1,8 +1,8 @@
 //! The `report` command: the page of benchmarks, written from result files.
 //!
-//! A result file is what a command prints with `--json`: the rounds' figures, and the [`Run`] they are from. The page takes every
-//! figure from there; prose is in the template beside this file, in which `{{hash}}` stands for the section of `hash`, and so on.
-//! Nothing here measures, and nothing that was simulated has a table here.
+//! A result file is what a command prints with `--json`: the rounds' figures, and the [`Run`] they are from. The page
+//! takes every figure from there; prose is in the template beside this file, in which `{{hash}}` stands for the section
+//! of `hash`, and so on. Nothing here measures, and nothing that was simulated has a table here.
 
 pub mod found;
 mod readme;

@@ -1,8 +1,8 @@
 //! Result files: the JSON that the commands print, read again and checked.
 //!
 //! A file is of one command, or of `all`, which holds those of several. What a table needs of it is checked where it is
-//! needed, by [`Found`]; here it is checked that it is of a command that a table is of, that it says where it was measured,
-//! and that optimised code was.
+//! needed, by [`Found`]; here it is checked that it is of a command that a table is of, that it says where it was
+//! measured, and that optimised code was.
 
 use super::found::{Found, Origin};
 use super::tables::TABLES;

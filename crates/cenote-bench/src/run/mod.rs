@@ -1,7 +1,8 @@
-//! What a result says of its own run: the arguments, the build, the machine, when it was, and what else the machine did.
+//! What a result says of its own run: the arguments, the build, the machine, when it was, and what else the machine
+//! did.
 //!
-//! [`begin`] notes the load before anything is measured; [`Run::ended`] notes it again and adds the rest. Every JSON that a
-//! command prints holds this as `run`, and `cenote-bench report` prints what it says beside the figures.
+//! [`begin`] notes the load before anything is measured; [`Run::ended`] notes it again and adds the rest. Every JSON
+//! that a command prints holds this as `run`, and `cenote-bench report` prints what it says beside the figures.
 
 mod date;
 mod machine;

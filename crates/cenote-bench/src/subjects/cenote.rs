@@ -55,7 +55,7 @@ impl<M: Form> Subject for Cenote<M> {
     }
 
     fn bytes(&mut self) -> Result<Option<u64>, Failure> {
-        let report = self.map.pool().fsck(false)?;
+        let report = self.map.pool().fsck()?;
         Ok(Some(report.committed_bytes - report.free_bytes))
     }
 }

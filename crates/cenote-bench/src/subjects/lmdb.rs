@@ -1,8 +1,9 @@
 //! LMDB through heed: a B-tree in a memory-mapped file on tmpfs, one writer at a time, readers on a snapshot.
 //!
-//! Both forms use integer keys (LMDB's own comparison for them) and no syncing, since tmpfs has no disk to sync to.
-//! One put is one transaction, for it must be visible to other processes when it returns. A thread keeps its place in the
-//! table of readers, which is LMDB's way unless it is asked for another: a read transaction then takes no lock. They differ in
+//! Both forms use integer keys (LMDB's own comparison for them) and no syncing, since tmpfs has no disk to sync to. One
+//! put is one transaction, for it must be visible to other processes when it returns. A thread keeps its place in the
+//! table of readers, which is LMDB's way unless it is asked for another: a read transaction then takes no lock. They
+//! differ in
 //!
 //! - `FAST = false`: pages are written with `write`, so that the mapping is read-only and no stray store of the
 //!   process can damage the file; each get and scan has its own transaction and sees all that was written before it.

@@ -1,5 +1,5 @@
-//! redb: a copy-on-write B-tree in a file on tmpfs, one writer at a time, readers on a snapshot. One process has it open,
-//! and holds a lock on the file meanwhile.
+//! redb: a copy-on-write B-tree in a file on tmpfs, one writer at a time, readers on a snapshot. One process has it
+//! open, and holds a lock on the file meanwhile.
 //!
 //! One put is one transaction without durability, as tmpfs has no disk to sync to. The forms differ in the reads:
 //!

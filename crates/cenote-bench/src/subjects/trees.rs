@@ -1,7 +1,8 @@
 //! Ordered maps of one process: scc's `TreeIndex`, crossbeam's `SkipMap`, and `ConcurrentMap` of the crate
 //! concurrent-map.
 //!
-//! An update stores into an atomic value in place where readers would else need a lock or a copy: safe, and the cheapest way.
+//! An update stores into an atomic value in place where readers would else need a lock or a copy: safe, and the
+//! cheapest way.
 
 use super::heap::Growth;
 use super::scc::Value;

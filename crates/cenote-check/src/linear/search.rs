@@ -2,14 +2,15 @@
 //!
 //! A configuration is the set of decided calls and the state they lead to. From it, in this order:
 //!
-//! 1. a call that must take effect, now or later, and that no undecided end precedes is ordered next, if the specification allows its
-//!    result. A read that is possible is the only move tried: it changes no state, so any order that has it later is
-//!    still one with it here;
+//! 1. a call that must take effect, now or later, and that no undecided end precedes is ordered next, if the
+//!    specification allows its result. A read that is possible is the only move tried: it changes no state, so any
+//!    order that has it later is still one with it here;
 //! 2. at the first end in the list: if it is an expiry, its call is given up;
 //! 3. there too: a call is ordered next that need not take effect, if it changes the state. One that does not is never
 //!    missed.
 //!
-//! The search ends when every end is passed, as early as it can. Asked again, it goes on, so that all ends can be listed.
+//! The search ends when every end is passed, as early as it can. Asked again, it goes on, so that all ends can be
+//! listed.
 //!
 //! **Invariant.** From a configuration in `seen`, everything reachable was visited, or is about to be: its moves are
 //! on the trail. Every move adds a call to the set, so there are no circles.

@@ -1,8 +1,8 @@
-//! A map with an order of keys: the operations of [`map`], a scan, which reads all keys at one moment, and *before*, which finds the
-//! greatest key below another.
+//! A map with an order of keys: the operations of [`map`], a scan, which reads all keys at one moment, and *before*,
+//! which finds the greatest key below another.
 //!
-//! A scan's argument is `[from, limit]`, its result a list of pairs; the result of before has one pair at most. A history that has a scan
-//! or a before is checked as a whole; any other is partitioned by key.
+//! A scan's argument is `[from, limit]`, its result a list of pairs; the result of before has one pair at most. A
+//! history that has a scan or a before is checked as a whole; any other is partitioned by key.
 
 use super::super::{Partitioned, Specification};
 use super::map::{self, Map};
@@ -99,8 +99,8 @@ impl Partitioned for OrderedMap {
     }
 }
 
-/// Whether some state could give this result: a scan's keys ascend from the least one asked for, and are no more than were asked for; a
-/// before finds one key below its own, or none.
+/// Whether some state could give this result: a scan's keys ascend from the least one asked for, and are no more than
+/// were asked for; a before finds one key below its own, or none.
 pub fn is_well_formed(event: &Event<Op, Ret>) -> bool {
     match (&event.op, &event.result) {
         (_, None) | (Op::Point(_), Some(Ret::Point(_))) => true,
@@ -115,8 +115,8 @@ pub fn is_well_formed(event: &Event<Op, Ret>) -> bool {
     }
 }
 
-/// What a history says of each key, if it has calls on several keys: such a call becomes a read of each key that it found or passed over.
-/// Where a history has too many orders to search, this is all that can be checked.
+/// What a history says of each key, if it has calls on several keys: such a call becomes a read of each key that it
+/// found or passed over. Where a history has too many orders to search, this is all that can be checked.
 pub fn by_key(history: &History<Op, Ret>) -> Option<History<Op, Ret>> {
     let mut keys = BTreeSet::new();
     for event in history.events() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cenote::memory::{LocalWord, Mapped, Memory, Priority, lock_code};
-use cenote::pod::format::host::HostPhase;
+use cenote::pod::format::host_entry::HostPhase;
 use cenote::store::{AgentStatus, Leave, Peers, Reporter};
 use cenote::{Coherent, Delegated, HostAgent, Kind, Noncoherent, Options};
 use serde::Serialize;
@@ -23,8 +23,8 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Arguments.
 ///
-/// Runs until it is interrupted, and then until no other process of this host has the pool open. A host whose agent is killed
-/// is fenced.
+/// Runs until it is interrupted, and then until no other process of this host has the pool open. A host whose agent is
+/// killed is fenced.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -104,8 +104,8 @@ fn serve<M: Mapped>(
     leave(&mut agent, out)
 }
 
-/// Whether the command is interrupted. Once its agent has begun, it then ends in order. If it is interrupted again it ends at once, as there
-/// may be no server that executes its exchanges.
+/// Whether the command is interrupted. Once its agent has begun, it then ends in order. If it is interrupted again it
+/// ends at once, as there may be no server that executes its exchanges.
 #[derive(Default)]
 pub struct Interrupted {
     is_asked: LocalWord,
@@ -196,8 +196,8 @@ pub fn start<M: Mapped>(
     Ok((agent, health))
 }
 
-/// The agent's state. Fails if this host is being fenced, or its generation is over. While the host's record is damaged, neither can be told
-/// and no monitor fences the host: the agent goes on.
+/// The agent's state. Fails if this host is being fenced, or its generation is over. While the host's record is
+/// damaged, neither can be told and no monitor fences the host: the agent goes on.
 pub fn check_fenced<M: Memory>(reporter: &Reporter<M>, generation: u32) -> Result<AgentStatus, Failure> {
     let status = reporter.status()?;
     let is_over = status.phase != HostPhase::Damaged && status.current_generation != generation;

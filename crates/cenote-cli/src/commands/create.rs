@@ -43,8 +43,8 @@ pub struct Args {
     /// Hosts that may share it, with ids from 0 on
     #[arg(long, value_name = "N", default_value_t = Options::default().hosts)]
     hosts: u32,
-    /// Permissions of the file, in octal digits, whatever the umask. Where others than the owner and the group may write it, it is opened
-    /// with --trust-owner only
+    /// Permissions of the file, in octal digits, whatever the umask. Where others than the owner and the group may
+    /// write it, it is opened with --trust-owner only
     #[arg(long, default_value = "600", value_parser = octal)]
     mode: u32,
 }

@@ -1,7 +1,7 @@
 //! `cenote export`: writes all pairs of a map as TSV, CSV or JSON lines; `load` reads them back the same.
 //!
-//! A file appears under its name only when it is complete; [what has the name already](crate::destination) is replaced only if it is an
-//! ordinary file.
+//! A file appears under its name only when it is complete; [what has the name already](crate::destination) is replaced
+//! only if it is an ordinary file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use cenote::report::MapKind;
 use cenote::{FsckReport, Options};
 use serde::Serialize;
 
@@ -13,8 +14,9 @@ use crate::source::{ReadArg, on_source};
 
 /// Arguments.
 ///
-/// The exit code is 1 if anything is wrong. While other processes write to the pool, figures may be inconsistent, and what they do may look
-/// like damage. Such a check is repeated up to five times; if they wrote during each, the answer is that nothing is certain, with exit code 1.
+/// The exit code is 1 if anything is wrong. While other processes write to the pool, figures may be inconsistent, and
+/// what they do may look like damage. Such a check is repeated up to five times; if they wrote during each, the answer
+/// is that nothing is certain, with exit code 1.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -37,7 +39,7 @@ struct Answer<'r> {
 pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     let path = args.pool.existing()?;
     let report = if args.repair {
-        on_pool!(&path, &Options::default(), |pool| pool.fsck(true))
+        on_pool!(&path, &Options::default(), |pool| pool.fsck_and_repair())
     } else {
         on_source!(&path, args.read, out, |source| source.fsck())
     };
@@ -76,8 +78,8 @@ fn text(report: &FsckReport) -> String {
     }
     for map in &report.maps {
         let places = match map.kind {
-            "ordered" => format!("{} nodes", count(map.nodes)),
-            _ => format!("{} slots, {} chain lines", count(map.slots), count(map.lines)),
+            MapKind::Ordered => format!("{} nodes", count(map.nodes)),
+            MapKind::Hash => format!("{} slots, {} chain lines", count(map.slots), count(map.lines)),
         };
         let _ = writeln!(
             text,

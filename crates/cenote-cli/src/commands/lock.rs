@@ -1,8 +1,8 @@
-//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's, or one of a lock service
-//! ([`remote_lock`](super::remote_lock)); or removes the lock.
+//! `cenote lock`: runs a command while it holds a lock of a pool, as flock(1) does with a file's, or one of a lock
+//! service ([`remote_lock`](super::remote_lock)); or removes the lock.
 //!
-//! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so the next owner after a killed one can
-//! check whether processes that the command had started are still running.
+//! The kernel kills the command with its wrapper. The note of the lock is the command's process id, so the next owner
+//! after a killed one can check whether processes that the command had started are still running.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -259,14 +259,14 @@ fn locked<M: Backend>(
             under(held.acquired(), args, out, |_| {})
         }
         (FormArg::Directory, false) => {
-            let lock = pool.rwlock_builder(name).open()?;
+            let lock = pool.regions_builder(name).open()?;
             let held = had!(lock.write_with(timeout));
             under(held.acquired(), args, out, |child| {
                 held.set_note(u64::from(child))
             })
         }
         (FormArg::Directory, true) => {
-            let lock = pool.rwlock_builder(name).open()?;
+            let lock = pool.regions_builder(name).open()?;
             let held = had!(lock.read_with(timeout));
             under(held.acquired(), args, out, |_| {})
         }

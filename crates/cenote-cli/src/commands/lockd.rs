@@ -19,10 +19,12 @@ use crate::output::{Output, bytes, count};
 #[command(after_help = "\
 Who may connect may take every lock, and keep it. A Unix socket admits this user alone. There is no authentication by TCP: listen on a network that is trusted.")]
 pub struct Args {
-    /// Listen here: unix:PATH for this machine, HOST:PORT for others too, port 0 for any that is free; may be given several times
+    /// Listen here: unix:PATH for this machine, HOST:PORT for others too, port 0 for any that is free; may be given
+    /// several times
     #[arg(long, value_name = "ADDR", required_unless_present = "status")]
     listen: Vec<Address>,
-    /// Declare a client dead of which nothing is heard for so long, such as 10s, 500ms, 1m: 100ms to 60m, and longer than the network needs for a lock's data
+    /// Declare a client dead of which nothing is heard for so long, such as 10s, 500ms, 1m: 100ms to 60m, and longer
+    /// than the network needs for a lock's data
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     lease: Duration,
     /// The most locks that are kept

@@ -19,8 +19,8 @@ use crate::output::{Output, bytes};
 
 /// Arguments.
 ///
-/// Holds regions for a cluster, and executes its clients' reads, writes and compare-swaps. Runs until it is killed. Its memory ends with it, or is in
-/// a file.
+/// Holds regions for a cluster, and executes its clients' reads, writes and compare-swaps. Runs until it is killed. Its
+/// memory ends with it, or is in a file.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Clients and the master show a token. Without TLS it goes over the network as it is, and so do keys and values: use a network that is trusted.
@@ -39,13 +39,15 @@ pub struct Args {
     /// Keep the memory in a file in this folder, such as /dev/shm, which clients of this machine map
     #[arg(long, value_name = "FOLDER")]
     mapped: Option<PathBuf>,
-    /// Have the memory in this file, which is made if there is none: a process that is started again with it goes on with what it has
+    /// Have the memory in this file, which is made if there is none: a process that is started again with it goes on
+    /// with what it has
     #[arg(long, value_name = "FILE")]
     pool: Option<PathBuf>,
     /// How clients reach the memory
     #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
     network: Network,
-    /// The provider of libfabric, with --network ofi: tcp;ofi_rxm for plain networks, verbs;ofi_rxm for cards that speak verbs
+    /// The provider of libfabric, with --network ofi: tcp;ofi_rxm for plain networks, verbs;ofi_rxm for cards that
+    /// speak verbs
     #[arg(long, value_name = "NAME", default_value = cenote_cluster::ofi::PLAIN)]
     provider: String,
     #[command(flatten)]

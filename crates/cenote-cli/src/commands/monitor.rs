@@ -27,8 +27,8 @@ use crate::pool::{PoolArg, as_this_host};
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
-    /// The program that makes certain that a host is down, and exits with 0 then and only then. A shell runs it, with the
-    /// host's id and generation behind its arguments
+    /// The program that makes certain that a host is down, and exits with 0 then and only then. A shell runs it, with
+    /// the host's id and generation behind its arguments
     #[arg(long, value_name = "COMMAND", conflicts_with = "one_machine")]
     fence: Option<String>,
     /// All hosts are processes of this machine: one that misses its heartbeats is killed
@@ -89,7 +89,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         poll: args.poll,
         missed: args.missed,
         fence: args.fence,
-        fence_time_out: Duration::from_secs(args.fence_timeout),
+        fence_timeout: Duration::from_secs(args.fence_timeout),
     };
     let beside = Asked {
         health: args.health,
@@ -255,8 +255,8 @@ fn text_of_lease(event: &LeaseEvent) -> String {
              a host's id on its machine"
                 .to_owned()
         }
-        LeaseEvent::LeaseNamed { after } if after.is_empty() => "this host is to execute the exchanges".to_owned(),
-        LeaseEvent::LeaseNamed { after } => {
+        LeaseEvent::LeaseNominated { after } if after.is_empty() => "this host is to execute the exchanges".to_owned(),
+        LeaseEvent::LeaseNominated { after } => {
             let hosts = after
                 .iter()
                 .map(|host| format!("host {} (generation {})", host.host, host.generation));
@@ -276,6 +276,6 @@ fn text_of_lease(event: &LeaseEvent) -> String {
         LeaseEvent::LeaseGivenBack => {
             "this host may not take the execution of exchanges over any more, and has left it as it was".to_owned()
         }
-        LeaseEvent::LeaseTrouble { why } => format!("there may be no server of exchanges; it is tried again: {why}"),
+        LeaseEvent::LeaseRetried { why } => format!("there may be no server of exchanges; it is tried again: {why}"),
     }
 }

@@ -1,7 +1,7 @@
 //! `cenote lock --at`: runs a command while it holds a lock of a lock service.
 //!
-//! The command is killed as soon as the service may have declared this process dead. If this process itself is stopped meanwhile, that is
-//! when it goes on: the fencing token is for what must not happen in between.
+//! The command is killed as soon as the service may have declared this process dead. If this process itself is stopped
+//! meanwhile, that is when it goes on: the fencing token is for what must not happen in between.
 
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ pub fn run(args: &Args, address: &Address, out: &Output) -> Result<ExitCode, Fai
         ))
     };
     let client = connect(address, program.to_string_lossy().as_ref(), timeout)?;
-    let lock = client.rwlock_builder(name).open()?;
+    let lock = client.regions_builder(name).open()?;
     let hold = match args.shared() {
         true => lock.read_with(timeout)?.map(Hold::Read),
         false => lock.write_with(timeout)?.map(Hold::Write),

@@ -1,5 +1,5 @@
-//! `cenote run`: supervises any command. Each process gets its worker number, the number of workers, and how often it was started
-//! before; a process that fails is started again with the same number.
+//! `cenote run`: supervises any command. Each process gets its worker number, the number of workers, and how often it
+//! was started before; a process that fails is started again with the same number.
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -55,11 +55,12 @@ pub struct Args {
     /// A host: the words that the command is put behind, such as 'ssh node1'; may be given several times
     #[arg(long, value_name = "PREFIX")]
     on: Vec<String>,
-    /// Failures in a row, each sooner than --backoff-max, after which a host counts as lost and its workers go to the others
+    /// Failures in a row, each sooner than --backoff-max, after which a host counts as lost and its workers go to the
+    /// others
     #[arg(long, value_name = "N", requires = "on")]
     reschedule_after: Option<u32>,
-    /// Which hosts of the pool's pod the --on are, in their order, such as 3,4: when one of them has died, its workers go to the others at once. Until it
-    /// is up again it gets none
+    /// Which hosts of the pool's pod the --on are, in their order, such as 3,4: when one of them has died, its workers
+    /// go to the others at once. Until it is up again it gets none
     #[arg(
         long,
         value_name = "ID,...",
@@ -206,7 +207,8 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The command of a worker. Where a host has a prefix, the environment goes through `env`, as a remote shell keeps none.
+/// The command of a worker. Where a host has a prefix, the environment goes through `env`, as a remote shell keeps
+/// none.
 fn command(args: &Args, start: &Start) -> Command {
     let settings = [
         ("CENOTE_WORKER", start.worker.to_string()),

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cenote::Stat;
 use cenote::memory::Memory;
-use cenote::pod::format::host::HostPhase;
-use cenote::sync::inspect::{Holder, Seen};
+use cenote::pod::format::host_entry::HostPhase;
+use cenote::sync::inspect::{Holder, LockState};
 use cenote::sync::object::Form;
 
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ fn ago(seconds_since_1970: u64) -> String {
 }
 
 /// The owner of a lock, and the waiters.
-fn held(seen: &Seen) -> String {
+fn held(seen: &LockState) -> String {
     let names = |holders: &[Holder]| {
         let names: Vec<String> = holders
             .iter()

@@ -11,8 +11,8 @@ use crate::pool::{PoolArg, on_pool};
 
 /// Arguments.
 ///
-/// Other processes may use the pool meanwhile. What is given back is reserved again before it is used; if the file system has no room
-/// then, the pool is full. The exit code is 1 if the memory or its file system cannot be trimmed.
+/// Other processes may use the pool meanwhile. What is given back is reserved again before it is used; if the file
+/// system has no room then, the pool is full. The exit code is 1 if the memory or its file system cannot be trimmed.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

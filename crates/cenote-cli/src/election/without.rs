@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cenote::pod::format::host::HostInstance;
-use cenote::pod::hosts::failover::{LeaseElection, Names};
+use cenote::pod::format::host_entry::HostInstance;
+use cenote::pod::hosts::failover::{LeaseElection, Nominations};
 
 use super::ElectionArgs;
 use crate::failure::Failure;
@@ -23,11 +23,11 @@ impl LeaseElection for NoLease {
         match *self {}
     }
 
-    fn names(&mut self) -> Result<Names, String> {
+    fn nominations(&mut self) -> Result<Nominations, String> {
         match *self {}
     }
 
-    fn name(&mut self, _since: i64, _hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+    fn nominate(&mut self, _since: i64, _hosts: &[HostInstance]) -> Result<Option<i64>, String> {
         match *self {}
     }
 }

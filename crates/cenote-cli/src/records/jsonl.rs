@@ -1,8 +1,9 @@
 //! JSON lines: an object a line.
 //!
-//! The key is a field's content: the text of a string, else its JSON. `FIELD_hex` in place of `FIELD` holds any
-//! bytes as hexadecimal digits. No field of an object is there twice. A value of one field is its content, too. One of several fields, and one of all
-//! that is left if that is not just `value` or `value_hex`, is a JSON object of them, each written as it came.
+//! The key is a field's content: the text of a string, else its JSON. `FIELD_hex` in place of `FIELD` holds any bytes
+//! as hexadecimal digits. No field of an object is there twice. A value of one field is its content, too. One of
+//! several fields, and one of all that is left if that is not just `value` or `value_hex`, is a JSON object of them,
+//! each written as it came.
 
 use std::collections::HashSet;
 use std::fmt;

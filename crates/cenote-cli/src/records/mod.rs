@@ -28,7 +28,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// What is asked for, or what a file's name says; standard input and output (`None`) are TSV if nothing else is said.
+    /// What is asked for, or what a file's name says; standard input and output (`None`) are TSV if nothing else is
+    /// said.
     pub fn choose(asked: Option<Self>, file: Option<&Path>) -> Result<Self, Failure> {
         let (None, Some(file)) = (asked, file) else {
             return Ok(asked.unwrap_or(Self::Tsv));

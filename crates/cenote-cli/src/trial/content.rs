@@ -1,9 +1,9 @@
-//! Values that identify themselves: a reader can tell a value's key, its writer, which of the writer's writes it was, and
-//! whether every byte is right.
+//! Values that identify themselves: a reader can tell a value's key, its writer, which of the writer's writes it was,
+//! and whether every byte is right.
 //!
 //! A value begins with a stamp of 8 bytes: the writer (8 bits), the version (32 bits), and a check (24 bits) over the
-//! run's seed, the key, the writer and the version. Its length and all further bytes follow from these too. A value of fewer
-//! than 8 bytes is cut to its length.
+//! run's seed, the key, the writer and the version. Its length and all further bytes follow from these too. A value of
+//! fewer than 8 bytes is cut to its length.
 
 /// The kinds of keys that a run has: each has a map, and keys by number.
 pub trait Keyspace: Copy + Eq + std::fmt::Debug + 'static {

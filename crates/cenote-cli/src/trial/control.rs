@@ -8,8 +8,8 @@ use std::path::Path;
 const PAUSE_AT: u64 = 8;
 const STOPS_AT: u64 = 16;
 
-/// A file of words that the supervisor writes and the workers read. The first says that they shall end, the second which pause they
-/// shall make; the others count, for each worker, how often it was stopped for a while.
+/// A file of words that the supervisor writes and the workers read. The first says that they shall end, the second
+/// which pause they shall make; the others count, for each worker, how often it was stopped for a while.
 pub struct Control {
     file: File,
     worker: u32,

@@ -156,7 +156,8 @@ impl Crew {
         dies
     }
 
-    /// Takes note of processes that have ended: their workers, and what is wrong if they were neither killed nor asked to end.
+    /// Takes note of processes that have ended: their workers, and what is wrong if they were neither killed nor asked
+    /// to end.
     pub fn reap(&mut self) -> Vec<(u32, Option<Fault>)> {
         let mut ended = Vec::new();
         for worker in 0..self.members.len() as u32 {

@@ -1,4 +1,5 @@
-//! Clusters of this machine: memory nodes that are killed, added and drained; a master that is killed and started again.
+//! Clusters of this machine: memory nodes that are killed, added and drained; a master that is killed and started
+//! again.
 
 use std::time::{Duration, Instant};
 

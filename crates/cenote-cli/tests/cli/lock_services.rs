@@ -1,4 +1,5 @@
-//! lockd, and lock --at: commands under locks of a service; processes that are killed, stopped for longer than their lease, and continued.
+//! lockd, and lock --at: commands under locks of a service; processes that are killed, stopped for longer than their
+//! lease, and continued.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -81,7 +82,8 @@ fn ran(here: &Here, line: &str) -> serde_json::Value {
     serde_json::from_str(&here.ok(&format!("lock --json --at unix:locks {line}"))).unwrap()
 }
 
-/// Runs a command line, whose first word is the command, that must fail with an exit code and say why; returns the message.
+/// Runs a command line, whose first word is the command, that must fail with an exit code and say why; returns the
+/// message.
 fn refused(here: &Here, code: i32, line: &str) -> String {
     let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
     let ran = here.run(&format!("{command} --json {rest}"));

@@ -11,8 +11,9 @@ use super::Here;
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
 
-/// Copies the command to where another user may come. A process of its own does it: had this one the copy open for writing while another thread starts a
-/// process, that one would have it open for a moment too, and the kernel would refuse to run it ("text file busy").
+/// Copies the command to where another user may come. A process of its own does it: had this one the copy open for
+/// writing while another thread starts a process, that one would have it open for a moment too, and the kernel would
+/// refuse to run it ("text file busy").
 pub fn copy_of_the_command(to: &Path) {
     let status = Command::new("cp")
         .arg(env!("CARGO_BIN_EXE_cenote"))

@@ -77,7 +77,7 @@ impl MappedClient {
     pub(super) fn begin(&self) -> u64 {
         let at = Words::turn_at(self.line);
         let turn = self.words.load(at) | 1;
-        self.words.announce(at, turn);
+        self.words.store_seq_cst(at, turn);
         turn
     }
 

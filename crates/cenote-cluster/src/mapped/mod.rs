@@ -1,9 +1,10 @@
-//! Memory nodes whose memory the clients of the same machine map: a client's own processor executes its verbs, and no byte of a key or value goes
-//! over a network.
+//! Memory nodes whose memory the clients of the same machine map: a client's own processor executes its verbs, and no
+//! byte of a key or value goes over a network.
 //!
-//! A node keeps its regions in a file: of `/dev/shm`, or of a file system on a device whose memory can be mapped (DAX). The node remains the one who gives keys to
-//! regions and who keeps the lease; it is asked for both over TCP, by the master alone. Clients that cannot open the file reach the node over TCP, and the node executes their
-//! verbs on the same memory, by the same words.
+//! A node keeps its regions in a file: of `/dev/shm`, or of a file system on a device whose memory can be mapped (DAX).
+//! The node remains the one who gives keys to regions and who keeps the lease; it is asked for both over TCP, by the
+//! master alone. Clients that cannot open the file reach the node over TCP, and the node executes their verbs on the
+//! same memory, by the same words.
 //!
 //! | bytes of the file | | written by |
 //! |---|---|---|
@@ -15,10 +16,11 @@
 //! | from 69,632 | for each region 32 bytes: key, offset, bytes | the node |
 //! | from 1 MiB | the regions' bytes | clients and the node |
 //!
-//! **The fence.** A network card looks at a verb's key and executes it in one step. A processor does not: its process may be stopped between the two, and
-//! write when the region has had another key for long. So a client makes its turn odd *before* it looks at keys and lease, and even after its last
-//! verb; the node stores a new key, and answers only when every turn that was odd has moved on. Both are a store before a load, with a full barrier between: either the client sees the
-//! new key, and refuses, or the node sees the client's turn, and waits.
+//! **The fence.** A network card looks at a verb's key and executes it in one step. A processor does not: its process
+//! may be stopped between the two, and write when the region has had another key for long. So a client makes its turn
+//! odd *before* it looks at keys and lease, and even after its last verb; the node stores a new key, and answers only
+//! when every turn that was odd has moved on. Both are a store before a load, with a full barrier between: either the
+//! client sees the new key, and refuses, or the node sees the client's turn, and waits.
 //!
 //! | a client, in the middle of a batch (some microseconds) | the node |
 //! |---|---|
@@ -26,18 +28,23 @@
 //! | is stopped (`SIGSTOP`), and goes on | waits as long; it answers nobody meanwhile, and executes no verb of anybody |
 //! | is stopped for longer than the node's lease, or for ever | waits. **The master gives the node up**, as it is silent, and its regions go on with their other copies. When the client goes on, it changes memory that belongs to nothing any more. With one copy the regions are lost |
 //!
-//! A client executes a batch node after node, so it costs one node at most. It holds an exclusive lock (`flock`) of a file of its own beside the node's, `FILE.client-N`; a child that it forks
-//! without `exec` holds the lock as well, and then the death of the parent alone cannot be seen.
+//! A client executes a batch node after node, so it costs one node at most. It holds an exclusive lock (`flock`) of a
+//! file of its own beside the node's, `FILE.client-N`; a child that it forks without `exec` holds the lock as well, and
+//! then the death of the parent alone cannot be seen.
 //!
-//! **The lease** is as over TCP ([`crate::node`]); a client looks at it before each verb. One that is stopped after it has looked may read afterwards, what was there when the lease ended or is
-//! of no interest any more: its operation began before. What it writes then is in the memory of a node that was given up. The lease does not end with the node's process: so the master, which finds another
-//! process at the node's address, waits for a lease before it gives the node up ([`crate::master::watch`]).
+//! **The lease** is as over TCP ([`crate::node`]); a client looks at it before each verb. One that is stopped after it
+//! has looked may read afterwards, what was there when the lease ended or is of no interest any more: its operation
+//! began before. What it writes then is in the memory of a node that was given up. The lease does not end with the
+//! node's process: so the master, which finds another process at the node's address, waits for a lease before it gives
+//! the node up ([`crate::master::watch`]).
 //!
-//! **Trust.** Whoever may open the file may write everything in it, also keys and turns; so it belongs to the node's user alone (mode 0600), and clients are that user's. An offset
-//! or a length from the file is checked before it is used. Truncating the file ends all who have mapped it (`SIGBUS`).
+//! **Trust.** A process that may open the file may write everything in it, also keys and turns; so it belongs to the
+//! node's user alone (mode 0600), and clients are that user's. An offset or a length from the file is checked before it
+//! is used. Truncating the file ends all who have mapped it (`SIGBUS`).
 //!
-//! **Memory.** All who map a node's file must be on one coherent machine: words are changed by its atomic instructions, and locks of files tell who is alive. Hosts that share CXL
-//! memory *with* coherence cannot see each other's locks and clocks: they are not supported, nor is memory without coherence; such hosts reach the node over TCP.
+//! **Memory.** All who map a node's file must be on one coherent machine: words are changed by its atomic instructions,
+//! and locks of files tell who is alive. Hosts that share CXL memory *with* coherence cannot see each other's locks and
+//! clocks: they are not supported, nor is memory without coherence; such hosts reach the node over TCP.
 
 pub mod client;
 pub mod node;
@@ -98,7 +105,7 @@ pub enum MappedError {
     File(PathBuf, std::io::Error),
     /// It cannot be mapped.
     #[error("{0}: {1}")]
-    Map(PathBuf, cenote::memory::MapError),
+    Map(PathBuf, cenote::memory::MappingError),
     /// It is no memory of a node, or of another version, or of another node.
     #[error("{0}: it is not the memory of this node")]
     Other(PathBuf),
@@ -136,9 +143,9 @@ impl Words {
     }
 
     /// A store before all later loads of this thread.
-    fn announce(&self, at: u64, word: u64) {
+    fn store_seq_cst(&self, at: u64, word: u64) {
         // SAFETY: as for `load`.
-        unsafe { self.mem.announce(at, word) }
+        unsafe { self.mem.store_seq_cst(at, word) }
     }
 
     fn turn_at(client: u32) -> u64 {
@@ -213,7 +220,8 @@ impl Words {
         }
     }
 
-    /// Copies bytes in, whole words at a time where they are aligned; their neighbours in a word stay as others make them.
+    /// Copies bytes in, whole words at a time where they are aligned; their neighbours in a word stay as others make
+    /// them.
     fn write(&self, at: u64, bytes: &[u8]) {
         let mut at = at;
         let mut bytes = bytes;

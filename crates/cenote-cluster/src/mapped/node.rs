@@ -30,7 +30,8 @@ pub struct MappedNode {
 }
 
 impl MappedNode {
-    /// Makes the file of a node that gives so many bytes to regions. A file of a node that is gone is replaced; who has that mapped may use it until its lease ends, for which the master waits.
+    /// Makes the file of a node that gives so many bytes to regions. A file of a node that is gone is replaced; who has
+    /// that mapped may use it until its lease ends, for which the master waits.
     ///
     /// Errors: the file cannot be made, or mapped.
     pub fn create(path: &Path, memory: u64, incarnation: u64) -> Result<Self, MappedError> {
@@ -49,7 +50,7 @@ impl MappedNode {
         let len = (MEMORY_AT + memory).next_multiple_of(4096);
         file.set_len(len).map_err(refused)?;
         let words = Words::map(file, path, len)?;
-        // Else a full file system would end whoever touches the header first.
+        // Else a full file system would end the process that touches the header first.
         let reserved = words.mem.mapping().reserve(0, MEMORY_AT, false);
         reserved.map_err(|error| MappedError::Map(path.to_owned(), error))?;
         words.store(LEN_AT, len);
@@ -90,7 +91,7 @@ impl MappedNode {
                 if !self.held.borrow().contains_key(region) || self.words.load(entry) > key.0 {
                     return Some(Answer::Failed);
                 }
-                self.words.announce(entry, key.0);
+                self.words.store_seq_cst(entry, key.0);
                 self.await_turns();
                 Answer::Done
             }
@@ -144,13 +145,14 @@ impl MappedNode {
 
     fn drop_region(&self, region: u16) {
         if self.held.borrow().contains_key(&region) {
-            self.words.announce(Words::entry_at(region), 0);
+            self.words.store_seq_cst(Words::entry_at(region), 0);
             self.await_turns();
             self.held.borrow_mut().remove(&region);
         }
     }
 
-    /// Waits until each client whose turn is odd has ended that turn, or is dead. As long as it waits, the node does nothing else.
+    /// Waits until each client whose turn is odd has ended that turn, or is dead. As long as it waits, the node does
+    /// nothing else.
     fn await_turns(&self) {
         for client in 0..CLIENTS_MAX {
             let at = Words::turn_at(client);

@@ -59,12 +59,12 @@ impl Master {
         let refused = |error: Error| Told::Refused(error.to_string());
         match ask {
             Ask::Join { name } => self.join(name).await.unwrap_or_else(refused),
-            Ask::Beat {
+            Ask::Heartbeat {
                 session,
                 oldest,
                 view,
                 complaints,
-            } => self.beat(session, oldest, view, &complaints),
+            } => self.heartbeat(session, oldest, view, &complaints),
             Ask::Block { session, size } => {
                 if !self.is_in(session) {
                     return Told::Ended;
@@ -153,7 +153,7 @@ impl Master {
         }
     }
 
-    fn beat(&self, session: u32, oldest: u64, view: u64, complaints: &[u16]) -> Told {
+    fn heartbeat(&self, session: u32, oldest: u64, view: u64, complaints: &[u16]) -> Told {
         if !self.is_in(session) {
             return Told::Ended;
         }
@@ -172,7 +172,7 @@ impl Master {
         }
         self.count_eras();
         self.hear_complaints();
-        Told::Beat {
+        Told::Heartbeat {
             view: (view != published.number).then(|| published.clone()),
             eras: match self.has_closed.get() {
                 true => self.eras_text(),
@@ -196,7 +196,8 @@ impl Master {
 
     /// An era ends when all clients have seen it.
     fn count_eras(&self) {
-        // A closing reads and writes objects, and is no client's operation. Before its first one a new master tells nobody of its eras.
+        // A closing reads and writes objects, and is no client's operation. Before its first one a new master tells
+        // nobody of its eras.
         if !self.has_closed.get() || self.state.borrow().regions.iter().any(|region| region.closed) {
             return;
         }

@@ -25,7 +25,7 @@ const MOVED_AT_ONCE: usize = 8;
 /// Bytes that are copied at once.
 const CHUNK: u32 = 1 << 20;
 /// A node that has not answered by then does not, as far as a closing is concerned.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Does what is to be done, as long as this process lives.
 pub async fn work(master: Rc<Master>) {
@@ -66,8 +66,9 @@ impl Master {
         }
     }
 
-    /// Whether all nodes that hold something answer, now: what was heard before says nothing, since a closing is asked for when one dies. A closing that cannot give its keys to one of them would keep clients
-    /// from all the others until that one is given up.
+    /// Whether all nodes that hold something answer, now: what was heard before says nothing, since a closing is asked
+    /// for when one dies. A closing that cannot give its keys to one of them would keep clients from all the others
+    /// until that one is given up.
     async fn all_answer(&self) -> bool {
         let holding: BTreeMap<u32, u64> = {
             let state = self.state.borrow();
@@ -79,7 +80,7 @@ impl Master {
         let asked = holding.into_iter().map(|(node, known)| {
             let ask = self.network.ask(NodeId(node), &[Item::Info]);
             async move {
-                let answer = tokio::time::timeout(PATIENCE, ask).await;
+                let answer = tokio::time::timeout(TIMEOUT, ask).await;
                 match answer.as_ref().map(Option::as_deref) {
                     // Another process at its address is given up first.
                     Ok(Some([Answer::Info([incarnation, ..])])) => *incarnation == known,
@@ -132,7 +133,8 @@ impl Master {
         }
     }
 
-    /// Gives a region another copy, if its nodes last, and opens it. What was equal in it stays equal: nobody has its key.
+    /// Gives a region another copy, if its nodes last, and opens it. What was equal in it stays equal: nobody has its
+    /// key.
     async fn give_copy(&self, region: u16, node: u32) {
         for attempt in 1..=ATTEMPTS_TO_MOVE {
             if !self.state.borrow().is_alive(node) {

@@ -1,7 +1,8 @@
 //! Clients whose verbs do not come back ask for a closing.
 //!
-//! A closing takes something from everybody. A client that cannot reach a node which the master reaches would ask again under each view: so the time between two closings that one client has asked for
-//! doubles, to a second at most, while it does not stop asking.
+//! A closing takes something from everybody. A client that cannot reach a node which the master reaches would ask again
+//! under each view: so the time between two closings that one client has asked for doubles, to a second at most, while
+//! it does not stop asking.
 
 use std::time::{Duration, Instant};
 

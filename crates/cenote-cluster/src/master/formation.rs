@@ -103,7 +103,8 @@ impl Master {
         Ok(())
     }
 
-    /// Has a node give memory to a region. One that does not answer is asked again for some seconds: it may have much to prepare.
+    /// Has a node give memory to a region. One that does not answer is asked again for some seconds: it may have much
+    /// to prepare.
     async fn have_held(&self, node: u32, region: u16, hold: Item) -> Result<(), Error> {
         let mut answers = None;
         for _ in 0..10 {

@@ -13,10 +13,12 @@
 //! | [`watch`] | heartbeats of nodes and clients |
 //! | [`closing`] | regions are closed, their copies made equal or moved, and opened |
 //!
-//! One thread does everything, in tasks; between two awaits a task has the state to itself. A task changes the state, and then waits until the store has it;
-//! others may see it before. So what clients are told of the state is what is kept of it, and a task that acts on what it has changed waits first.
+//! One thread does everything, in tasks; between two awaits a task has the state to itself. A task changes the state,
+//! and then waits until the store has it; others may see it before. So what clients are told of the state is what is
+//! kept of it, and a task that acts on what it has changed waits first.
 //!
-//! A master leads for a term. When that is over, it asks nodes for nothing ([`Network`]), answers clients nothing but that it leads no more, and keeps nothing.
+//! A master leads for a term. When that is over, it asks nodes for nothing ([`Network`]), answers clients nothing but
+//! that it leads no more, and keeps nothing.
 
 mod answers;
 pub mod closing;
@@ -57,9 +59,11 @@ use term::Term;
 pub struct Options {
     /// What clients have to show, and this master shows to nodes.
     pub credentials: Credentials,
-    /// For how long a node may execute verbs after it has answered a heartbeat; one that is silent for longer is given up.
+    /// For how long a node may execute verbs after it has answered a heartbeat; one that is silent for longer is given
+    /// up.
     pub node_lease: Duration,
-    /// A node whose memory outlives its process has so long to come back when the master begins, as both may have been restarted.
+    /// A node whose memory outlives its process has so long to come back when the master begins, as both may have been
+    /// restarted.
     pub start_grace: Duration,
     /// A client that is silent for so long is given up.
     pub client_lease: Duration,
@@ -67,8 +71,8 @@ pub struct Options {
     pub shape: Shape,
     /// The nodes of a new cluster.
     pub nodes: Vec<SocketAddr>,
-    /// With a store in etcd: how long a leader's lease lasts after a renewal; whole seconds. etcd makes it longer if it is shorter than what it can do,
-    /// which is 2 seconds as it comes.
+    /// With a store in etcd: how long a leader's lease lasts after a renewal; whole seconds. etcd makes it longer if it
+    /// is shorter than what it can do, which is 2 seconds as it comes.
     pub etcd_lease: Duration,
     /// With a store in etcd: where clients reach this master, if not where it listens.
     pub advertise: Option<SocketAddr>,
@@ -190,9 +194,11 @@ impl Verbs for &Master {
     }
 }
 
-/// Runs a master at a listener that is bound, until it is told to stop. One with its store in etcd stands by while another one leads.
+/// Runs a master at a listener that is bound, until it is told to stop. One with its store in etcd stands by while
+/// another one leads.
 ///
-/// Errors: [`Error::Store`], also if another master leads that has its store in the same pool; [`Error::Refused`] if no cluster can be made.
+/// Errors: [`Error::Store`], also if another master leads that has its store in the same pool; [`Error::Refused`] if no
+/// cluster can be made.
 pub fn run(place: impl Into<Place>, options: Options, listener: std::net::TcpListener) -> Result<(), Error> {
     match place.into() {
         Place::Pool(path) => {
@@ -318,7 +324,8 @@ async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Resu
     }
 }
 
-/// A lease of nodes is the cluster's: the master before this one may have given such, and they must have ended when a node is given up.
+/// A lease of nodes is the cluster's: the master before this one may have given such, and they must have ended when a
+/// node is given up.
 fn kept_lease(state: &State, wanted: Duration) -> Duration {
     let kept = Duration::from_micros(state.node_lease_us);
     if kept.is_zero() || kept == wanted {
@@ -330,11 +337,12 @@ fn kept_lease(state: &State, wanted: Duration) -> Duration {
     kept
 }
 
-/// Eras grow over the lives of masters: each begins with a closing, so its last key is greater than the first of the one before. Operations
-/// of clients that are known may have begun in any era before.
+/// Eras grow over the lives of masters: each begins with a closing, so its last key is greater than the first of the
+/// one before. Operations of clients that are known may have begun in any era before.
 ///
-/// Clients hear of them with the view of that closing, when no verb of theirs from before takes effect any more. Else one that had not heard yet could take an object out of the index in an era of the
-/// master before, and free it at once when it has heard, while another one reads it that began in an era of this one.
+/// Clients hear of them with the view of that closing, when no verb of theirs from before takes effect any more. Else
+/// one that had not heard yet could take an object out of the index in an era of the master before, and free it at once
+/// when it has heard, while another one reads it that began in an era of this one.
 fn first_eras(state: &State) -> Eras {
     let now = state.key << 32;
     let least = if state.sessions.is_empty() { now } else { 0 };

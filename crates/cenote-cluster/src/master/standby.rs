@@ -1,5 +1,5 @@
-//! Several masters, of which one leads: the others stand by. They tell who asks them where the leader is, and one of them becomes the leader once
-//! there is none.
+//! Several masters, of which one leads: the others stand by. They tell who asks them where the leader is, and one of
+//! them becomes the leader once there is none.
 //!
 //! | phase | until | then |
 //! |---|---|---|

@@ -314,7 +314,8 @@ impl State {
         self.nodes.get(&node).is_some_and(|node| node.alive)
     }
 
-    /// Whether a node that has lost its regions may be given up at once. Who has mapped its memory may have it still, for a lease.
+    /// Whether a node that has lost its regions may be given up at once. Who has mapped its memory may have it still,
+    /// for a lease.
     pub fn may_lose(&self, node: u32) -> bool {
         self.nodes
             .get(&node)
@@ -396,7 +397,8 @@ impl State {
         })
     }
 
-    /// A block for a session: one for objects of this size that a client had that has gone, else a new one from the region with the most left; `None` if there is none.
+    /// A block for a session: one for objects of this size that a client had that has gone, else a new one from the
+    /// region with the most left; `None` if there is none.
     pub fn block(&mut self, session: u32, size: u32) -> Option<u64> {
         let (block, bytes) = (self.layout.block, self.region_bytes);
         let session = self.sessions.get_mut(&session)?;
@@ -422,7 +424,8 @@ impl State {
         Some(at)
     }
 
-    /// Regions with fewer copies than they are to have, or with one at a node that is being emptied, and the nodes that get another one; so many at most.
+    /// Regions with fewer copies than they are to have, or with one at a node that is being emptied, and the nodes that
+    /// get another one; so many at most.
     pub fn short(&self, most: usize) -> Vec<(u16, u32)> {
         let mut planned = self.clone();
         let mut short = Vec::new();
@@ -502,7 +505,8 @@ impl State {
         });
     }
 
-    /// What clients are to know: not the keys of regions that are closed. What is there may be undone yet, and is being copied.
+    /// What clients are to know: not the keys of regions that are closed. What is there may be undone yet, and is being
+    /// copied.
     pub fn view(&self) -> ViewText {
         let mut view = self.own_view();
         for region in view.regions.iter_mut().filter(|region| region.closed) {

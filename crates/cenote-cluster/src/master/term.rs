@@ -1,8 +1,9 @@
 //! A term: the time for which a master leads, and the number that orders it among all terms of a cluster.
 //!
-//! The number is that of the change by which the master became the leader, so a later leader's is greater. Memory nodes hear it with
-//! everything that a master asks of them, and obey none of an earlier term ([`crate::node`]). A master that keeps its state in a pool leads until its
-//! process ends; one that was elected by etcd for as long as its lease lasts, by its own clock, counted from when a renewal was *sent*.
+//! The number is that of the change by which the master became the leader, so a later leader's is greater. Memory nodes
+//! hear it with everything that a master asks of them, and obey none of an earlier term ([`crate::node`]). A master
+//! that keeps its state in a pool leads until its process ends; one that was elected by etcd for as long as its lease
+//! lasts, by its own clock, counted from when a renewal was *sent*.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

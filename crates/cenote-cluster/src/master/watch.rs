@@ -1,12 +1,12 @@
 //! Heartbeats: the master asks its nodes, and is asked by its clients.
 //!
-//! Silence counts only while this process runs: one that was stopped itself takes nobody for dead. A node is given up once it has been
-//! silent for a lease, so the lease that it had has run out by then ([`crate::node`]); it gets no heartbeat any more, so it never has one
-//! again.
+//! Silence counts only while this process runs: one that was stopped itself takes nobody for dead. A node is given up
+//! once it has been silent for a lease, so the lease that it had has run out by then ([`crate::node`]); it gets no
+//! heartbeat any more, so it never has one again.
 //!
-//! A node's silence counts only while each region that it holds has another node that answers. Without that, to give it up would lose what it
-//! holds, and gain nothing: a master that is cut off itself would lose everything. Such a node comes back, or another process is at its
-//! address, or somebody says that it does not ([`crate::says::Ask::GiveUp`]).
+//! A node's silence counts only while each region that it holds has another node that answers. Without that, to give it
+//! up would lose what it holds, and gain nothing: a master that is cut off itself would lose everything. Such a node
+//! comes back, or another process is at its address, or somebody says that it does not ([`crate::says::Ask::GiveUp`]).
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -54,7 +54,8 @@ impl Master {
         }
     }
 
-    /// Waits until a lease has ended that a node has had. Its process has gone, but who has mapped its memory executes verbs there as long as the lease lasts.
+    /// Waits until a lease has ended that a node has had. Its process has gone, but who has mapped its memory executes
+    /// verbs there as long as the lease lasts.
     async fn outlast_lease(&self, node: u32) {
         let is_mapped = self
             .state
@@ -102,7 +103,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
             .is_some_and(|node| node.outlives)
     };
     // Until it has answered once.
-    let mut patience = match outlives(node) {
+    let mut timeout = match outlives(node) {
         true => master.options.node_lease.max(master.options.start_grace),
         false => master.options.node_lease,
     };
@@ -140,7 +141,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
             match (is_answered, can_spare) {
                 (true, _) => {
                     answered = number;
-                    patience = master.options.node_lease;
+                    timeout = master.options.node_lease;
                     *heard = Heard::now();
                 }
                 (false, true) => drop(heard.count()),
@@ -153,7 +154,7 @@ pub async fn node(master: Rc<Master>, node: u32) {
             .borrow()
             .get(&node)
             .map_or(Duration::ZERO, |heard| heard.silent);
-        if silent > patience {
+        if silent > timeout {
             return give_up(&master, node, "is silent").await;
         }
         tokio::time::sleep(INTERVAL.saturating_sub(asked.elapsed())).await;

@@ -1,4 +1,5 @@
-//! The modules of memory nodes, as a host reaches them: one thread for each node, which sends what the host has for it and waits for what comes.
+//! The modules of memory nodes, as a host reaches them: one thread for each node, which sends what the host has for it
+//! and waits for what comes.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -150,7 +150,8 @@ async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<
         let outcome = modules.round(batches);
         (modules, outcome)
     });
-    // Memory that was lent is not given back before modules have come to rest: so this waits for them, also if the host is lost.
+    // Memory that was lent is not given back before modules have come to rest: so this waits for them, also if the host
+    // is lost.
     let mut is_told = Ok(());
     let outcome = loop {
         match tokio::time::timeout(INTERVAL, &mut round).await {

@@ -1,4 +1,5 @@
-//! What a host and a node with its modules say to each other, after a [greeting](crate::wire::Hello): frames of a length (4 bytes), what (1), then as below. Numbers are little-endian.
+//! What a host and a node with its modules say to each other, after a [greeting](crate::wire::Hello): frames of a
+//! length (4 bytes), what (1), then as below. Numbers are little-endian.
 
 use crate::wire::{Malformed, PREFIX, first_frame};
 

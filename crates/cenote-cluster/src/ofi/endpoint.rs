@@ -1,6 +1,7 @@
 //! An endpoint of libfabric, over the shim in `shim.c`.
 //!
-//! Progress is manual: what others do to memory that is registered here happens inside [`Endpoint::poll`], unless a card does it.
+//! Progress is manual: what others do to memory that is registered here happens inside [`Endpoint::poll`], unless a
+//! card does it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -98,8 +99,8 @@ fn open(provider: &str, host: &str, serves: bool) -> io::Result<Open> {
     };
     let (named, host) = (text(provider)?, text(host)?);
     let (mut out, mut step) = (std::ptr::null_mut(), c"open".as_ptr());
-    // SAFETY: the strings end with a zero and outlive the call; it sets `out` if it succeeds, and `step` in any case to a string
-    // that lives as long as the shim.
+    // SAFETY: the strings end with a zero and outlive the call; it sets `out` if it succeeds, and `step` in any case to
+    // a string that lives as long as the shim.
     let error = unsafe { cenote_ofi_open(named.as_ptr(), host.as_ptr(), serves.into(), &mut out, &mut step) };
     // SAFETY: as above.
     let step = unsafe { CStr::from_ptr(step) }.to_string_lossy();
@@ -218,7 +219,8 @@ impl Endpoint {
         Self::of(open(provider, host, true)?, provider)
     }
 
-    /// An endpoint that is to reach an address. Another thread makes it, for some 50 milliseconds: most of that is memory for libfabric.
+    /// An endpoint that is to reach an address. Another thread makes it, for some 50 milliseconds: most of that is
+    /// memory for libfabric.
     pub async fn reach(provider: &str, host: &str) -> io::Result<Self> {
         let (name, host) = (provider.to_owned(), host.to_owned());
         let opened = tokio::task::spawn_blocking(move || open(&name, &host, false)).await;
@@ -282,7 +284,8 @@ impl Endpoint {
     ///
     /// # Safety
     ///
-    /// The memory may be read and written until the registration is dropped, and outlives it. Meanwhile nobody else has a reference to it.
+    /// The memory may be read and written until the registration is dropped, and outlives it. Meanwhile nobody else has
+    /// a reference to it.
     pub unsafe fn register(&self, memory: *mut u8, len: usize, wanted: u64) -> io::Result<Registration> {
         let (mut mr, mut key, mut base) = (std::ptr::null_mut(), 0, 0);
         // SAFETY: the caller's promise; the places for results are ours.
@@ -311,7 +314,8 @@ impl Endpoint {
     ///
     /// # Safety
     ///
-    /// If it begins, `flight` stays unchanged and in memory until a completion has its name, or the endpoint is dropped. Its buffer is that of `kind`.
+    /// If it begins, `flight` stays unchanged and in memory until a completion has its name, or the endpoint is
+    /// dropped. Its buffer is that of `kind`.
     pub unsafe fn begin(&self, kind: Kind, place: Place, flight: &mut Flight) -> io::Result<bool> {
         let verb = RawVerb {
             context: flight.context.as_mut_ptr().cast(),
@@ -361,7 +365,8 @@ impl Endpoint {
         }
     }
 
-    /// What becomes readable when there may be something to do; to be waited for when [`Endpoint::may_wait`] has said so.
+    /// What becomes readable when there may be something to do; to be waited for when [`Endpoint::may_wait`] has said
+    /// so.
     pub fn readable(&self) -> io::Result<AsyncFd<Descriptor<'_>>> {
         // SAFETY: the endpoint's file descriptor stays the same and open as long as the endpoint, which is borrowed.
         Ok(unsafe { AsyncFd::register_with_interest(Descriptor(self), Interest::READABLE)? })

@@ -1,6 +1,8 @@
-//! A client's or the master's way to one memory node: an endpoint of its own, so that what nobody waits for any more goes away with it.
+//! A client's or the master's way to one memory node: an endpoint of its own, so that what nobody waits for any more
+//! goes away with it.
 //!
-//! An operation's memory stays here until the operation has completed, or the endpoint is closed; who waits for it may have gone long before.
+//! An operation's memory stays here until the operation has completed, or the endpoint is closed; who waits for it may
+//! have gone long before.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};

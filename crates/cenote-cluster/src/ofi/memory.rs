@@ -1,8 +1,8 @@
 //! The regions of a memory node, open over libfabric to who has their keys.
 //!
-//! A region is open while it is registered: under a registration's key, which the node tells who shows the region's key of the view. It is closed, and
-//! opened under another one, when the region gets another key; closed when the node's lease ends, and opened when it has one again. What comes
-//! with an old key is refused by the library, or the card.
+//! A region is open while it is registered: under a registration's key, which the node tells who shows the region's key
+//! of the view. It is closed, and opened under another one, when the region gets another key; closed when the node's
+//! lease ends, and opened when it has one again. What comes with an old key is refused by the library, or the card.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -55,7 +55,8 @@ impl Exports {
         }
     }
 
-    /// Executes what comes, as long as this future is polled. `lease` closes all if the node has no lease, and says until when it has one.
+    /// Executes what comes, as long as this future is polled. `lease` closes all if the node has no lease, and says
+    /// until when it has one.
     pub async fn serve(&self, lease: impl Fn() -> Option<Instant>) -> io::Result<()> {
         let readable = self.endpoint.readable()?;
         loop {

@@ -1,4 +1,5 @@
-//! The verbs over libfabric: what a network card executes alone, or, on plain networks, the library inside the memory node.
+//! The verbs over libfabric: what a network card executes alone, or, on plain networks, the library inside the memory
+//! node.
 //!
 //! | file | |
 //! |---|---|
@@ -7,8 +8,8 @@
 //! | `link` | a client's or the master's way to one node |
 //! | `absent` | the same without the feature `ofi` |
 //!
-//! What a node is asked for besides verbs, and how it is found, stays with the TCP connection ([`crate::wire`]). `docs/protocols/libfabric.md` says
-//! what is open when, and to whom.
+//! What a node is asked for besides verbs, and how it is found, stays with the TCP connection ([`crate::wire`]).
+//! `docs/protocols/libfabric.md` says what is open when, and to whom.
 
 #[cfg(not(feature = "ofi"))]
 mod absent;

@@ -29,7 +29,8 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What a client does until it is killed: it says each call before it, and its result after it, so that nothing is lost when it dies.
+/// What a client does until it is killed: it says each call before it, and its result after it, so that nothing is lost
+/// when it dies.
 pub fn work(masters: Masters, seed: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut map: Option<Map> = None;

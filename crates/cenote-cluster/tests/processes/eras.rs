@@ -6,7 +6,8 @@ use cenote_cluster::says::{Ask, Told};
 
 use super::cluster::Cluster;
 
-/// What others have taken out of the index in an era of the master before is free in the eras of the new one. So a client may know these only when nothing goes on of what it has begun before.
+/// What others have taken out of the index in an era of the master before is free in the eras of the new one. So a
+/// client may know these only when nothing goes on of what it has begun before.
 #[test]
 fn who_knows_eras_of_a_new_master_knows_its_first_closing() {
     // As long as nobody has given up the node that is dead, no closing begins.
@@ -24,16 +25,16 @@ fn who_knows_eras_of_a_new_master_knows_its_first_closing() {
     cluster.restart_master();
     let mut before = 0;
     loop {
-        let beat = Ask::Beat {
+        let heartbeat = Ask::Heartbeat {
             session: session.number,
             oldest: eras.now,
             view: view.number,
             complaints: Vec::new(),
         };
-        let Told::Beat {
+        let Told::Heartbeat {
             view: later,
             eras: told,
-        } = cluster.ask(&beat)
+        } = cluster.ask(&heartbeat)
         else {
             panic!("its session has ended");
         };

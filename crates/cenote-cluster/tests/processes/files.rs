@@ -57,7 +57,8 @@ fn all_nodes_and_the_master_come_back_with_what_they_had() {
     assert_eq!(numbers(&cluster), before, "a node was given up");
 }
 
-/// A node is killed and given up, and comes back with what it had when others have gone on without it. Returns whether it had anything.
+/// A node is killed and given up, and comes back with what it had when others have gone on without it. Returns whether
+/// it had anything.
 fn come_back_too_late(cluster: &mut Cluster, place: usize) -> bool {
     let address = cluster.nodes[place].1;
     let status = cluster.status();

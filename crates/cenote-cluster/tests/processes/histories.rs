@@ -132,7 +132,7 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
 }
 
 #[test]
-fn histories_are_linearizable_whoever_is_killed_or_stopped() {
+fn histories_are_linearizable_under_kills_and_stops() {
     check(false);
 }
 

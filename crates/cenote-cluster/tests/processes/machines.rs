@@ -1,8 +1,9 @@
 //! Machines that are network namespaces, and a network between them that can be cut.
 //!
-//! A test runs itself again in user, network, process and mount namespaces of its own, where it may do what root may. In there each machine has a
-//! network namespace; a pair of virtual interfaces leads from it to a bridge, at which the test has an address too. All of it ends with the
-//! last process that is in it, and the kernel ends those with the first.
+//! A test runs itself again in user, network, process and mount namespaces of its own, where it may do what root may.
+//! In there each machine has a network namespace; a pair of virtual interfaces leads from it to a bridge, at which the
+//! test has an address too. All of it ends with the last process that is in it, and the kernel ends those with the
+//! first.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
@@ -49,8 +50,8 @@ fn in_namespaces() -> Command {
     command
 }
 
-/// Whether this process is in namespaces of its own. If it is not, the test of this name runs there, or is passed over if this user may not make
-/// any; then there is nothing left to do.
+/// Whether this process is in namespaces of its own. If it is not, the test of this name runs there, or is passed over
+/// if this user may not make any; then there is nothing left to do.
 pub fn is_inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         system(&["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]);

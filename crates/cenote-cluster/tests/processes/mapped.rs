@@ -47,7 +47,8 @@ fn looks_again(map: &mut Map) {
     assert_eq!(map.get(b"key").unwrap().unwrap(), b"later");
 }
 
-/// A node is killed, and started again at once. Its memory is still mapped, and its lease lasts: others may go on with its regions only when nobody reads there any more.
+/// A node is killed, and started again at once. Its memory is still mapped, and its lease lasts: others may go on with
+/// its regions only when nobody reads there any more.
 #[test]
 fn memory_of_a_node_that_was_given_up_is_read_by_nobody() {
     if transport() != Transport::Tcp {

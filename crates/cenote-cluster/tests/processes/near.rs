@@ -1,4 +1,5 @@
-//! A near-memory map on memory nodes that are killed and stopped in the middle of batches: what was acknowledged is in its files.
+//! A near-memory map on memory nodes that are killed and stopped in the middle of batches: what was acknowledged is in
+//! its files.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -24,6 +24,6 @@ fn a_cluster_over_libfabric_does_what_one_over_tcp_does() {
     again(&[
         "promises::what_is_put_is_found_by_others",
         "promises::a_node_that_is_killed",
-        "histories::histories_are_linearizable_whoever",
+        "histories::histories_are_linearizable_under",
     ]);
 }

@@ -95,7 +95,7 @@ fn scan(map: &OrderedMap, process: u32, is_back: bool) -> Result<Vec<Event<Op, R
 }
 
 #[test]
-fn ordered_maps_outlive_whoever_is_killed() {
+fn ordered_maps_outlive_kills() {
     let seed = set("CENOTE_TEST_SEED", u64::from(std::process::id()));
     let time = Duration::from_secs(set("CENOTE_TEST_SECONDS", 5));
     println!("CENOTE_TEST_SEED={seed}");

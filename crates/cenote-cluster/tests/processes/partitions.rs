@@ -1,7 +1,7 @@
 //! What clients see is linearizable while machines are cut off, and lose what they send to some others.
 //!
-//! Three machines have nodes, four have clients, one has the master. `CENOTE_TEST_SEED` repeats what was drawn; `CENOTE_TEST_SECONDS` is how long the
-//! clients work.
+//! Three machines have nodes, four have clients, one has the master. `CENOTE_TEST_SEED` repeats what was drawn;
+//! `CENOTE_TEST_SECONDS` is how long the clients work.
 
 use std::time::{Duration, Instant};
 

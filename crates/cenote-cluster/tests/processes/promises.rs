@@ -170,7 +170,7 @@ fn clients_execute_the_verbs_of_memory_that_they_map() {
         "the nodes have executed {} verbs",
         after - before
     );
-    // Whoever is elsewhere sees the same, and the other way round.
+    // A client elsewhere sees the same, and the other way round.
     for n in 0..500 {
         let found = far.get(&key(n)).unwrap().unwrap();
         assert_eq!(found, n.to_le_bytes().repeat(1 + n as usize % 50));
@@ -441,7 +441,8 @@ fn reads_go_on_while_a_node_is_dead_and_nobody_has_said_so() {
             })
         })
         .collect();
-    // Changes that wait for the dead node ask for a closing at once. No closing may keep the readers out until it is given up.
+    // Changes that wait for the dead node ask for a closing at once. No closing may keep the readers out until it is
+    // given up.
     let writer = {
         let (options, may_end) = (cluster.options(), may_end.clone());
         std::thread::spawn(move || {

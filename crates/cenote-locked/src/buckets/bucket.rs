@@ -1,6 +1,7 @@
 //! A bucket's words: find, put, remove, all pairs.
 //!
-//! A put fills a free slot and then stores one word of the index; a remove stores one word. So a crash after any store leaves what was there before or what was to be there.
+//! A put fills a free slot and then stores one word of the index; a remove stores one word. So a crash after any store
+//! leaves what was there before or what was to be there.
 
 use super::shape::{SLOT_HEAD, Shape};
 use crate::error::{Error, Result};

@@ -1,4 +1,5 @@
-//! A hash table with a lock for each bucket (the shape of MIND-KVS in Soul, section 5). Keys are 8 bytes, values any bytes up to a length.
+//! A hash table with a lock for each bucket (the shape of MIND-KVS in Soul, section 5). Keys are 8 bytes, values any
+//! bytes up to a length.
 //!
 //! Layout, and why there is nothing to repair: `docs/protocols/locked-stores.md`.
 //!

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::words::{Load, Store, Words, WordsMut};
 
-/// A hash table with a lock for each bucket, as one thread has it open. Keys that are in one bucket wait for each other, others do not.
+/// A hash table with a lock for each bucket, as one thread has it open. Keys that are in one bucket wait for each
+/// other, others do not.
 ///
 /// ```
 /// # fn main() -> Result<(), cenote_locked::Error> {
@@ -33,14 +34,14 @@ pub struct Table<L> {
 }
 
 impl<M: Backend> Table<RegionsLock<M>> {
-    /// The table of a name in a pool, created if there is none: bucket *n* is the directory lock `NAME.n`, with the first 4 KiB in its first region and the rest, if there
-    /// is any, in its second one. The pool needs as many names.
+    /// The table of a name in a pool, created if there is none: bucket *n* is the directory lock `NAME.n`, with the
+    /// first 4 KiB in its first region and the rest, if there is any, in its second one. The pool needs as many names.
     ///
     /// Errors: [`Error::Setting`], [`Error::OtherSizes`], [`Error::Pool`].
     pub fn in_pool(pool: &Pool<M>, name: &str, shape: Shape) -> Result<Self> {
         shape.check()?;
         let open = |n| {
-            let builder = pool.rwlock_builder(&format!("{name}.{n}")).region(PAGE);
+            let builder = pool.regions_builder(&format!("{name}.{n}")).region(PAGE);
             let builder = match shape.overflow_bytes() {
                 0 => builder,
                 bytes => builder.region(bytes),
@@ -126,8 +127,8 @@ impl<L: Lock> Table<L> {
         self.lock_of(key).write(|words, _| self.put_in(words, key, value))
     }
 
-    /// Has the value of a key changed, with the bucket exclusive in between; there is nothing in it if there was no such key. Returns
-    /// whether there was. A crash leaves the former value or the new one.
+    /// Has the value of a key changed, with the bucket exclusive in between; there is nothing in it if there was no
+    /// such key. Returns whether there was. A crash leaves the former value or the new one.
     ///
     /// Errors: as [`Table::put`].
     pub fn update(&self, key: u64, change: impl FnOnce(&mut Vec<u8>)) -> Result<bool> {

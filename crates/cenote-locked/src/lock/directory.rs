@@ -1,4 +1,5 @@
-//! Directory locks of a pool: the words of their regions, one region after another. See `docs/protocols/directory-locks.md`.
+//! Directory locks of a pool: the words of their regions, one region after another. See
+//! `docs/protocols/directory-locks.md`.
 
 use cenote::{Acquired, Backend, RegionsLock};
 

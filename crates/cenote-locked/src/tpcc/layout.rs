@@ -162,7 +162,8 @@ impl Layout {
         Ok(self.district(of)? + self.customers + n * customer::WORDS)
     }
 
-    /// The word of the index by last name that says where the customers of a name begin; the next one says where they end.
+    /// The word of the index by last name that says where the customers of a name begin; the next one says where they
+    /// end.
     ///
     /// Errors: [`Error::NoSuch`].
     pub fn name(&self, of: District, name: u32) -> Result<u64> {

@@ -28,8 +28,9 @@ impl<W: Store> Row<'_, W> {
     }
 }
 
-/// Loads a store. The first word says while it goes on that it does, so that a store whose loader died is not taken for one. What else was there is cleared by each loader, whatever the
-/// first word says: one that died may have cleared a beginning of it.
+/// Loads a store. The first word says while it goes on that it does, so that a store whose loader died is not taken for
+/// one. What else was there is cleared by each loader, whatever the first word says: one that died may have cleared a
+/// beginning of it.
 pub(super) fn load(layout: &Layout, words: &mut impl Store, seed: u64, date: u64) -> Result<()> {
     words.store(0, LOADING)?;
     for at in 1..layout.bytes() / 8 {

@@ -5,7 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::words::text_of;
 
-/// The run-time constants of `NURand`. Those of last names, of the load and of runs, differ by 66, which clause 2.1.6.1 allows.
+/// The run-time constants of `NURand`. Those of last names, of the load and of runs, differ by 66, which clause 2.1.6.1
+/// allows.
 const C_LAST_LOAD: u64 = 157;
 const C_LAST_RUN: u64 = 223;
 const C_CUSTOMER: u64 = 259;

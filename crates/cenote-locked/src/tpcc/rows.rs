@@ -1,4 +1,5 @@
-//! The columns of each table: their words in a row. Texts have the words behind them in brackets; money is in cents, rates are in hundredths of a per cent.
+//! The columns of each table: their words in a row. Texts have the words behind them in brackets; money is in cents,
+//! rates are in hundredths of a per cent.
 
 /// A text in a row.
 #[derive(Clone, Copy, Debug)]

@@ -23,8 +23,8 @@ pub struct Scale {
 const MOST: u32 = 1 << 24;
 
 impl Scale {
-    /// TPC-C's own sizes (clause 1.2.1): 10 districts, 3,000 customers each, 100,000 items. A district keeps 6,000 orders, and a warehouse 60,000 rows of HISTORY: twice
-    /// what is loaded. A warehouse has about 128 MB.
+    /// TPC-C's own sizes (clause 1.2.1): 10 districts, 3,000 customers each, 100,000 items. A district keeps 6,000
+    /// orders, and a warehouse 60,000 rows of HISTORY: twice what is loaded. A warehouse has about 128 MB.
     pub const fn standard(warehouses: u32) -> Self {
         Self {
             warehouses,
@@ -36,7 +36,8 @@ impl Scale {
         }
     }
 
-    /// Small sizes, for tests: 10 districts, 30 customers each, 200 items, 60 orders, 600 rows of HISTORY. A warehouse has about 1 MB.
+    /// Small sizes, for tests: 10 districts, 30 customers each, 200 items, 60 orders, 600 rows of HISTORY. A warehouse
+    /// has about 1 MB.
     pub const fn small(warehouses: u32) -> Self {
         Self {
             warehouses,

@@ -8,7 +8,7 @@ use super::layout::{Layout, UNDO};
 use super::load;
 use super::rows::district;
 use super::scale::Scale;
-use super::transactions::{Output, execute, look};
+use super::transactions::{Output, execute, read_only};
 use crate::error::Result;
 use crate::lock::{Former, Lock};
 use crate::words::{Load, Words, WordsMut};
@@ -41,7 +41,7 @@ enum Seen<R> {
 /// let scale = Scale::small(1);
 /// let pool: Pool = Pool::create(&path, &Options::default())?;
 /// let bytes = Layout::new(scale)?.bytes();
-/// let store = Store::load(pool.rwlock_builder("store").region(bytes).open()?, scale, 1, 0)?;
+/// let store = Store::load(pool.regions_builder("store").region(bytes).open()?, scale, 1, 0)?;
 /// let mut terminals = Terminals::new(scale, 1, 0);
 /// for second in 0..10 {
 ///     println!("{:?}", store.run(&terminals.next_input(), second)?);
@@ -59,17 +59,20 @@ pub struct Store<L> {
 impl<L: Lock> Store<L> {
     /// Opens a store that was loaded with this scale.
     ///
-    /// Errors: [`Error::Setting`](crate::Error::Setting), [`Error::NotLoaded`](crate::Error::NotLoaded), [`Error::OtherSizes`](crate::Error::OtherSizes),
-    /// [`Error::Beyond`](crate::Error::Beyond), what the lock refuses with.
+    /// Errors: [`Error::Setting`](crate::Error::Setting), [`Error::NotLoaded`](crate::Error::NotLoaded),
+    /// [`Error::OtherSizes`](crate::Error::OtherSizes), [`Error::Beyond`](crate::Error::Beyond), what the lock refuses
+    /// with.
     pub fn open(lock: L, scale: Scale) -> Result<Self> {
         let layout = Layout::new(scale)?;
         lock.read(|words, _| layout.check_header(words))?;
         Ok(Self::new(layout, lock))
     }
 
-    /// Loads a store from a seed, over whatever was there; dates are this one. The lock covers [`Layout::bytes`] or more.
+    /// Loads a store from a seed, over whatever was there; dates are this one. The lock covers [`Layout::bytes`] or
+    /// more.
     ///
-    /// Errors: [`Error::Setting`](crate::Error::Setting), [`Error::Beyond`](crate::Error::Beyond), what the lock refuses with.
+    /// Errors: [`Error::Setting`](crate::Error::Setting), [`Error::Beyond`](crate::Error::Beyond), what the lock
+    /// refuses with.
     pub fn load(lock: L, scale: Scale, seed: u64, date: u64) -> Result<Self> {
         let layout = Layout::new(scale)?;
         lock.write(|words, _| load::load(&layout, words, seed, date.max(1)))?;
@@ -99,14 +102,14 @@ impl<L: Lock> Store<L> {
         self.repairs.get()
     }
 
-    /// Executes a transaction wholly, or not at all. Order-Status and Stock-Level take the lock shared, the others exclusively. A date of 0 is taken for 1, as 0 says that there is
-    /// none.
+    /// Executes a transaction wholly, or not at all. Order-Status and Stock-Level take the lock shared, the others
+    /// exclusively. A date of 0 is taken for 1, as 0 says that there is none.
     ///
-    /// Errors: [`Error::Full`](crate::Error::Full), which a Delivery for the warehouse cures; [`Error::NoSuch`](crate::Error::NoSuch),
-    /// [`Error::Damaged`](crate::Error::Damaged), what the lock refuses with.
+    /// Errors: [`Error::Full`](crate::Error::Full), which a Delivery for the warehouse cures;
+    /// [`Error::NoSuch`](crate::Error::NoSuch), [`Error::Damaged`](crate::Error::Damaged), what the lock refuses with.
     pub fn run(&self, input: &Input, date: u64) -> Result<Output> {
         if input.kind().is_read_only()
-            && let Some(output) = self.read(|words| look(&self.layout, words, input))?
+            && let Some(output) = self.read(|words| read_only(&self.layout, words, input))?
         {
             return Ok(output);
         }
@@ -152,7 +155,8 @@ impl<L: Lock> Store<L> {
         }
     }
 
-    /// Runs with the words, which no transaction has half changed, alone. A caller that changes more than a transaction does keeps what it needs to repair that.
+    /// Runs with the words, which no transaction has half changed, alone. A caller that changes more than a transaction
+    /// does keeps what it needs to repair that.
     ///
     /// Errors: as [`Store::read`].
     pub fn write<R>(&self, inside: impl FnOnce(&mut WordsMut<'_>) -> Result<R>) -> Result<R> {

@@ -1,5 +1,5 @@
-//! What transactions touch: the transactions' own code runs on a store of its own, in this process's memory, whose words note which lines
-//! are touched. For simulators, which replay it.
+//! What transactions touch: the transactions' own code runs on a store of its own, in this process's memory, whose
+//! words note which lines are touched. For simulators, which replay it.
 
 use super::input::{Kind, Terminals};
 use super::layout::Layout;
@@ -18,7 +18,8 @@ pub struct Traced {
     pub touches: Vec<Touch>,
 }
 
-/// Executes so many transactions of the standard mix, one after the other, on a store that was just loaded; all from a seed. One that finds a district full is left out.
+/// Executes so many transactions of the standard mix, one after the other, on a store that was just loaded; all from a
+/// seed. One that finds a district full is left out.
 ///
 /// Cost: memory for the store, [`Layout::bytes`].
 ///

@@ -15,7 +15,8 @@ pub struct WordsMut<'a> {
     rest: &'a mut [u64],
 }
 
-/// Bytes that make no word are left out. Regions begin at multiples of 64; bytes that do not begin at one of 8 have no words.
+/// Bytes that make no word are left out. Regions begin at multiples of 64; bytes that do not begin at one of 8 have no
+/// words.
 fn words(bytes: &[u8]) -> &[u64] {
     bytemuck::try_cast_slice(&bytes[..bytes.len() & !7]).unwrap_or_default()
 }
@@ -115,7 +116,8 @@ impl Store for WordsMut<'_> {
             Some(at) => self.rest.get_mut(at as usize),
         };
         let word: *mut u64 = word.ok_or_else(|| beyond(at, covered))?;
-        // SAFETY: the word was a reference until now. Volatile, so that the compiler leaves stores in their order: who dies has made a beginning of them.
+        // SAFETY: the word was a reference until now. Volatile, so that the compiler leaves stores in their order: who
+        // dies has made a beginning of them.
         unsafe { word.write_volatile(value) };
         Ok(())
     }

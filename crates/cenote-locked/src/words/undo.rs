@@ -1,7 +1,9 @@
-//! The undo record: what words held before a transaction changed them. It lies among the words that it is about, so that the lock's next owner finds it.
+//! The undo record: what words held before a transaction changed them. It lies among the words that it is about, so
+//! that the lock's next owner finds it.
 //!
-//! A count, and pairs of a word's place and its old value. A store writes the pair, counts it, and then stores: a crash leaves no changed word without a pair that counts. A
-//! transaction is complete once the count is 0. To roll back is to write the old values, from the last pair to the first, and count each off: it can be repeated from any step.
+//! A count, and pairs of a word's place and its old value. A store writes the pair, counts it, and then stores: a crash
+//! leaves no changed word without a pair that counts. A transaction is complete once the count is 0. To roll back is to
+//! write the old values, from the last pair to the first, and count each off: it can be repeated from any step.
 
 use super::{Load, Store};
 use crate::error::{Error, Result};
@@ -69,8 +71,8 @@ impl Record {
     }
 }
 
-/// Words under an undo record that was empty before. It ends with [`Transaction::commit`] or [`Transaction::roll_back`]; without either,
-/// the changes stay, and so does the record of them.
+/// Words under an undo record that was empty before. It ends with [`Transaction::commit`] or
+/// [`Transaction::roll_back`]; without either, the changes stay, and so does the record of them.
 pub struct Transaction<'w, W: Store> {
     words: &'w mut W,
     record: Record,

@@ -1,8 +1,8 @@
-//! Prices of European options by the formula of Black and Scholes, with the cumulative normal distribution by a polynomial of
-//! degree 5 (Abramowitz and Stegun 26.2.17), as programs of this name have it.
+//! Prices of European options by the formula of Black and Scholes, with the cumulative normal distribution by a
+//! polynomial of degree 5 (Abramowitz and Stegun 26.2.17), as programs of this name have it.
 //!
-//! Input: a line for each option, of six words: price of the share, price at which the option is exercised, riskless rate a year,
-//! volatility a year, years until then, and C (call) or P (put). Output: a line for each, the price.
+//! Input: a line for each option, of six words: price of the share, price at which the option is exercised, riskless
+//! rate a year, volatility a year, years until then, and C (call) or P (put). Output: a line for each, the price.
 
 use std::f64::consts::PI;
 use std::io::Write;

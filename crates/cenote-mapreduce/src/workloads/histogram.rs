@@ -1,8 +1,8 @@
 //! How often each value of each colour occurs in an image: a BMP with 24 bits a pixel, a binary PPM (P6) with 8 bits a
 //! colour; in any other file, how often each byte occurs.
 //!
-//! Phase 0 counts parts of the pixels, phase 1 adds them up. The output has a line for each value that occurs: the channel, the
-//! value, how often.
+//! Phase 0 counts parts of the pixels, phase 1 adds them up. The output has a line for each value that occurs: the
+//! channel, the value, how often.
 
 use std::io::Write;
 

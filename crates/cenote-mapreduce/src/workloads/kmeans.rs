@@ -1,9 +1,9 @@
 //! K-means, by Lloyd's iterations, with whole numbers: sums do not depend on the order in which workers add them up.
 //!
-//! Input: `CENOTEKM`; the number of dimensions (8 bytes, little-endian); the number of points (8); the points, 4 bytes a
-//! coordinate, signed. The first centres are points evenly spread over the file. An iteration has two phases: parts of the
-//! points are assigned to their nearest centres and summed up; one task makes new centres of the sums. A centre without points
-//! stays. When nothing has changed, the phases that are left do nothing.
+//! Input: `CENOTEKM`; the number of dimensions (8 bytes, little-endian); the number of points (8); the points, 4 bytes
+//! a coordinate, signed. The first centres are points evenly spread over the file. An iteration has two phases: parts
+//! of the points are assigned to their nearest centres and summed up; one task makes new centres of the sums. A centre
+//! without points stays. When nothing has changed, the phases that are left do nothing.
 //!
 //! The output has a line for each cluster: how many points, and the coordinates of the centre.
 

@@ -1,8 +1,8 @@
 //! The product of two square matrices of whole numbers.
 //!
-//! Input: `CENOTEMM`; the number of rows (8 bytes, little-endian); the first matrix, row by row, 4 bytes a number, signed; the
-//! second. One phase: each task makes some rows of the product. Output: `CENOTEMP`, the number of rows, and the product with 8
-//! bytes a number; it wraps where 64 bits are not enough.
+//! Input: `CENOTEMM`; the number of rows (8 bytes, little-endian); the first matrix, row by row, 4 bytes a number,
+//! signed; the second. One phase: each task makes some rows of the product. Output: `CENOTEMP`, the number of rows, and
+//! the product with 8 bytes a number; it wraps where 64 bits are not enough.
 
 use std::io::Write;
 use std::sync::OnceLock;

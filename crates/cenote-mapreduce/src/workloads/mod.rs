@@ -67,8 +67,8 @@ pub struct Spec {
     pub workload: Workload,
     /// To which file.
     pub input: PathBuf,
-    /// How much of it a task does: bytes of a text, of an image's pixels and of a list of options; points; rows of a matrix;
-    /// blocks of 1 MiB to be deduplicated. The output does not depend on it.
+    /// How much of it a task does: bytes of a text, of an image's pixels and of a list of options; points; rows of a
+    /// matrix; blocks of 1 MiB to be deduplicated. The output does not depend on it.
     pub grain: u64,
     /// Tasks that put the results of others together, where there are several.
     pub parts: u64,

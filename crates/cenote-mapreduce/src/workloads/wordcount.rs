@@ -1,4 +1,5 @@
-//! Word count. A word is letters, digits and bytes that are not ASCII, one after the other; upper case counts as lower case.
+//! Word count. A word is letters, digits and bytes that are not ASCII, one after the other; upper case counts as lower
+//! case.
 //!
 //! Phase 0 counts the words that begin in a part of the text, in partitions by their hash. Phase 1 adds up a partition.
 //! The output has a line for each word, in the order of their bytes: the word, a space, how often.

@@ -1,7 +1,8 @@
-//! What a client does: the shipped parts of a write and a read of a replicated word, and between them what `client/change.rs` does.
+//! What a client does: the shipped parts of a write and a read of a replicated word, and between them what
+//! `client/change.rs` does.
 //!
-//! A shipped part is a future. A state of the model cannot hold one, so it holds the completions that the part has had so far; to
-//! go on, the part is run again from its beginning with these, until it posts the next batch or ends.
+//! A shipped part is a future. A state of the model cannot hold one, so it holds the completions that the part has had
+//! so far; to go on, the part is run again from its beginning with these, until it posts the next batch or ends.
 
 use std::cell::{Cell, RefCell};
 use std::future::pending;
@@ -44,7 +45,8 @@ pub enum Stage {
     Ends(u64),
     /// It has lost, and waits until this word is gone.
     Awaits(u64),
-    /// It waits for a view later than the one that it acts by. `true`: its round has begun, so the region has to have another key.
+    /// It waits for a view later than the one that it acts by. `true`: its round has begun, so the region has to have
+    /// another key.
     Waits(bool),
     /// It reads in its log how its change has gone.
     Asks,
@@ -202,7 +204,8 @@ impl Flight {
 }
 
 impl Client {
-    /// The values that the backups hold, if it has tried to swap them all and has not judged yet: its first batch has been done.
+    /// The values that the backups hold, if it has tried to swap them all and has not judged yet: its first batch has
+    /// been done.
     pub fn held(&self, new: u64) -> Option<Vec<u64>> {
         let Stage::Swaps(old) = self.stage else {
             return None;

@@ -1,9 +1,9 @@
 //! Whether what clients were told is linearizable, for a register whose writes all have values of their own.
 //!
-//! A history is followed as it happens. What is kept is not the history, but all states in which the register can be by now: its value, which
-//! of the calls that go on have taken effect, and what those that read may have read. A call takes effect between its beginning and its end;
-//! a client that has crashed leaves a write that may take effect later, or never. So different histories that allow the same future are
-//! one state of the model.
+//! A history is followed as it happens. What is kept is not the history, but all states in which the register can be by
+//! now: its value, which of the calls that go on have taken effect, and what those that read may have read. A call
+//! takes effect between its beginning and its end; a client that has crashed leaves a write that may take effect later,
+//! or never. So different histories that allow the same future are one state of the model.
 
 /// A set of small numbers: values, or clients.
 type Set = u16;
@@ -79,7 +79,7 @@ impl History {
             possible.written &= !only(client as u64);
         }
         self.writes[client] = None;
-        self.settle();
+        self.close();
     }
 
     /// A client is told what it has read.
@@ -93,10 +93,11 @@ impl History {
         for possible in &mut self.possible {
             possible.seen[client] = 0;
         }
-        self.settle();
+        self.close();
     }
 
-    /// Lets writes that go on take effect, in all orders, but no more of them than it takes to fit what a client was told. Keeps what fits.
+    /// Lets writes that go on take effect, in all orders, but no more of them than it takes to fit what a client was
+    /// told. Keeps what fits.
     fn reach(&mut self, fits: impl Fn(&Possible) -> bool) {
         let mut reached = std::mem::take(&mut self.possible);
         let mut next = 0;
@@ -125,7 +126,7 @@ impl History {
     }
 
     /// Drops what others cover.
-    fn settle(&mut self) {
+    fn close(&mut self) {
         self.possible.sort_unstable();
         self.possible.dedup();
         let all = self.possible.clone();

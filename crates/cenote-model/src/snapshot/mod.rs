@@ -1,7 +1,8 @@
 //! One replicated word: SNAPSHOT, with crashes of clients, nodes and the master (`docs/protocols/replicated-map.md`).
 //!
-//! Shipped code is run for everything that a client does to the word ([`client`]), for the rules, and for what the master writes to
-//! the log of a change. What is modelled is what lies between: the network, the view, the order of the master's steps.
+//! Shipped code is run for everything that a client does to the word ([`client`]), for the rules, and for what the
+//! master writes to the log of a change. What is modelled is what lies between: the network, the view, the order of the
+//! master's steps.
 //!
 //! | one step | |
 //! |---|---|
@@ -10,8 +11,8 @@
 //! | a client gives a batch up | if a node that it needs is dead, and [`Snapshot::delays`] times for no reason |
 //! | the master decides on a closing; gives the key to one node; makes one copy equal; opens | in this order, each for any node |
 //!
-//! A fruitless look of a loser is no step. So a state without a next one, in which a client has not finished, is a deadlock, and all
-//! runs end: what could be repeated for ever is not there.
+//! A fruitless look of a loser is no step. So a state without a next one, in which a client has not finished, is a
+//! deadlock, and all runs end: what could be repeated for ever is not there.
 
 pub mod client;
 pub mod history;
@@ -348,7 +349,7 @@ impl Snapshot {
     }
 
     /// Verbs of a batch that nobody waits for any more may still come.
-    fn abandon(&self, state: &mut State, client: usize) {
+    fn give_up(&self, state: &mut State, client: usize) {
         let batch = std::mem::take(&mut state.clients[client].batch);
         let unanswered = batch.into_iter().filter(|(_, answer)| answer.is_none());
         state.late.extend(unanswered.map(|(flight, _)| flight));
@@ -397,7 +398,7 @@ impl Snapshot {
     }
 
     fn crash_client(&self, state: &mut State, client: usize) {
-        self.abandon(state, client);
+        self.give_up(state, client);
         if self.call(state, client) == Some(Call::Read) {
             state.history.forgets_read(client);
         }
@@ -535,7 +536,7 @@ impl Model for Snapshot {
                     next.delays += 1;
                 }
                 let has_begun = !matches!(state.clients[client].stage, Stage::Reads | Stage::Looks);
-                self.abandon(&mut next, client);
+                self.give_up(&mut next, client);
                 self.wait(&mut next, client, has_begun);
             }
             Step::Resumes(client) => self.resume(&mut next, client),

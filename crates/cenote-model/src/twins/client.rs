@@ -5,7 +5,8 @@ use cenote_replica::object::Outcome;
 /// What a client is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Call {
-    /// To bind the key, if it is not bound. As the first call of a client: it has looked at the slots already, when both were vacant.
+    /// To bind the key, if it is not bound. As the first call of a client: it has looked at the slots already, when
+    /// both were vacant.
     Insert,
     /// To read the key.
     Get,
@@ -26,7 +27,8 @@ pub struct Plan {
     pub log: Vec<usize>,
 }
 
-/// Where a client is. A slot is named by its number, and by what it held when the client looked; an object by its number.
+/// Where a client is. A slot is named by its number, and by what it held when the client looked; an object by its
+/// number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
     /// Between calls, or after the last.
@@ -51,7 +53,8 @@ pub enum Stage {
     Vacates(usize, u64),
     /// It gives up at the primary.
     Leaves(usize, u64),
-    /// It has given up as often as it may while nothing changes, and waits for what becomes of the other slot. In fact it would look again and again.
+    /// It has given up as often as it may while nothing changes, and waits for what becomes of the other slot. In fact
+    /// it would look again and again.
     Rests(usize),
     /// A removal: it swaps the backups; without backups, it makes the primary tentative.
     Takes(usize, usize),

@@ -1,7 +1,7 @@
 //! Whether what clients were told is linearizable, for one key that is bound and unbound.
 //!
-//! As in [`snapshot::history`](crate::snapshot::history), what is kept are all states in which the key can be by now. A call takes effect between its beginning and its end; one that
-//! never ends may take effect later, or never.
+//! As in [`snapshot::history`](crate::snapshot::history), what is kept are all states in which the key can be by now. A
+//! call takes effect between its beginning and its end; one that never ends may take effect later, or never.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,9 @@
-//! Inserts of one key into two slots, with closings (`docs/protocols/replicated-map.md`, "No key has two slots", "Logs", "Failures").
+//! Inserts of one key into two slots, with closings (`docs/protocols/replicated-map.md`, "No key has two slots",
+//! "Logs", "Failures").
 //!
-//! What a closing decides is shipped code: which slot gives way to which, how a change has gone, and what the copies of a log say together. What clients do is written
-//! again here ([`client`]), as `client/{change,twins,late,get}.rs` have it.
+//! What a closing decides is shipped code: which slot gives way to which, how a change has gone, and what the copies of
+//! a log say together. What clients do is written again here ([`client`]), as `client/{change,twins,late,get}.rs` have
+//! it.
 //!
 //! | one step | |
 //! |---|---|
@@ -10,9 +12,11 @@
 //! | a client is cut off | it loses what a batch comes back with, and asks for a closing; [`Twins::cuts`] times |
 //! | a closing | all of it: verbs on their way are refused, copies are made equal, changes decided, and clients that waited go on |
 //!
-//! Three planted faults are what was shipped before the model found what that leads to: [`Fault::BackupsFirst`], [`Fault::BackupAlone`] and [`Fault::BoundOverwrites`].
+//! Three planted faults are what was shipped before the model found what that leads to: [`Fault::BackupsFirst`],
+//! [`Fault::BackupAlone`] and [`Fault::BoundOverwrites`].
 //!
-//! A fruitless look of who waits is no step. So a state without a next one, in which a client has not finished, is a deadlock.
+//! A fruitless look of who waits is no step. So a state without a next one, in which a client has not finished, is a
+//! deadlock.
 
 pub mod client;
 pub mod history;
@@ -256,7 +260,7 @@ impl Twins {
     }
 
     /// Verbs of a batch that nobody waits for any more may still come.
-    fn abandon(&self, state: &mut State, client: usize) {
+    fn give_up(&self, state: &mut State, client: usize) {
         let batch = std::mem::take(&mut state.clients[client].batch);
         let nodes = &state.nodes;
         let may_come = |(flight, answer): &(Flight, Option<Answer>)| {
@@ -344,11 +348,11 @@ impl Model for Twins {
             Step::Cuts(client) => {
                 next.cuts += 1;
                 let stage = state.clients[client].interrupted();
-                self.abandon(&mut next, client);
+                self.give_up(&mut next, client);
                 next.clients[client].stage = stage;
             }
             Step::ClientCrashes(client) => {
-                self.abandon(&mut next, client);
+                self.give_up(&mut next, client);
                 next.clients[client].stage = Stage::Crashed(false);
                 next.clients[client].late = None;
             }

@@ -314,12 +314,14 @@ impl Twins {
         }
     }
 
-    /// What an insert does that has read the other slot at the backup and at the primary: whether it gives up. `None`: it waits.
+    /// What an insert does that has read the other slot at the backup and at the primary: whether it gives up. `None`:
+    /// it waits.
     fn judges(&self, slot: usize, there: u64, bound: u64) -> Option<bool> {
         match object_of(there) {
             None if self.has(Fault::BackupAlone) => Some(false),
             None if there == bound => Some(false),
-            // It was removed, or given up, at the backup alone. It may be at the primary still, or again since that was read.
+            // It was removed, or given up, at the backup alone. It may be at the primary still, or again since that was
+            // read.
             None => shown(bound).map(|_| true),
             // The other slot is the smaller one.
             Some(_) if slot > 0 || shown(bound).is_some() => Some(true),

@@ -1,6 +1,7 @@
 //! Division of nodes of a distributed tree that have too many pairs: from the leaves up, all of a level together.
 //!
-//! A level takes a round to read its nodes, with what the level below writes. What reaches the upper levels is sent to every module.
+//! A level takes a round to read its nodes, with what the level below writes. What reaches the upper levels is sent to
+//! every module.
 
 use std::collections::BTreeMap;
 

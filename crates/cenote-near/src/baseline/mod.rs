@@ -6,9 +6,10 @@
 //! | [`Form::JumpPush`] | small nodes, each in a module that a hash of its number names; upper levels in every module | searches of a sorted sample lead the others to their starts, in phases; nodes that many ask for are pulled |
 //! | [`Form::PimTree`] | the same with chunks for nodes | a level at a time: commands are pushed to nodes that few ask for, others are pulled |
 //!
-//! The last two are forms of the originals (Kang et al., "The processing-in-memory model", SPAA 2021, and "PIM-tree", VLDB 2022), made anew from what RADAR (sections II-B and VII) and they describe, not
-//! their code: [`tree`] is a B+ tree whose nodes are distributed, with small or large nodes. What each leaves out is said there. They promise answers in order, and order of operations on one key;
-//! not that a batch is a sequence across keys.
+//! The last two are forms of the originals (Kang et al., "The processing-in-memory model", SPAA 2021, and "PIM-tree",
+//! VLDB 2022), made anew from what RADAR (sections II-B and VII) and they describe, not their code: [`tree`] is a B+
+//! tree whose nodes are distributed, with small or large nodes. What each leaves out is said there. They promise
+//! answers in order, and order of operations on one key; not that a batch is a sequence across keys.
 //!
 //! Traditional indexes are compared by real time in `cenote-bench`.
 

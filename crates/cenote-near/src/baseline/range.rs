@@ -1,4 +1,5 @@
-//! Range partition: the map without redistribution is just that. Each module has one subrange for ever, and the host finds it by one probe.
+//! Range partition: the map without redistribution is just that. Each module has one subrange for ever, and the host
+//! finds it by one probe.
 
 use crate::device::Skiplist;
 use crate::map::{Config, Map, MapError};

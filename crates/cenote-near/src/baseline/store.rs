@@ -1,7 +1,9 @@
-//! What a module executes for the distributed trees: a store of nodes by their numbers, and a copy of the tree's upper levels.
+//! What a module executes for the distributed trees: a store of nodes by their numbers, and a copy of the tree's upper
+//! levels.
 //!
-//! A command names a node that the module has. Reaching it is a chase, a search within it takes as many accesses as halving it does. The upper levels are a list of
-//! separators with nodes; searching it takes as many chases as a balanced tree of them is deep.
+//! A command names a node that the module has. Reaching it is a chase, a search within it takes as many accesses as
+//! halving it does. The upper levels are a list of separators with nodes; searching it takes as many chases as a
+//! balanced tree of them is deep.
 //!
 //! | byte | command | then | answer |
 //! |---|---|---|---|
@@ -14,7 +16,8 @@
 //! | 7 | top range | first, last | the same |
 //! | 8 | add to top | key, node | |
 //!
-//! A node is its level in a byte, its least key, how many pairs in 4 bytes, pairs. A pair of an inner node is a separator with a node.
+//! A node is its level in a byte, its least key, how many pairs in 4 bytes, pairs. A pair of an inner node is a
+//! separator with a node.
 
 use std::collections::HashMap;
 
@@ -76,7 +79,8 @@ pub(super) enum OnLeaf {
     Update(u64, u64, u64),
 }
 
-/// Executes a point operation. The pair that it found: of a predecessor with its key, else with the operation's. A predecessor that the leaf does not have is none.
+/// Executes a point operation. The pair that it found: of a predecessor with its key, else with the operation's. A
+/// predecessor that the leaf does not have is none.
 pub(super) fn on_leaf(node: &mut Node, operation: OnLeaf) -> Option<(u64, u64)> {
     let pairs = &mut node.pairs;
     let find = |pairs: &Vec<(u64, u64)>, key: u64| pairs.binary_search_by_key(&key, |pair| pair.0);
@@ -276,7 +280,8 @@ impl Program for NodeStore {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A node has its header, its place in the table of nodes, and room for all its pairs; the upper levels are lists with two links an entry.
+        // A node has its header, its place in the table of nodes, and room for all its pairs; the upper levels are
+        // lists with two links an entry.
         let nodes = self.nodes.len() * (16 + 24 + self.capacity * 16);
         (nodes + self.top.len() * 24) as u64
     }

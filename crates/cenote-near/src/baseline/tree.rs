@@ -1,13 +1,17 @@
 //! A B+ tree whose nodes are in modules that a hash of their numbers names, and whose upper levels are in every module.
 //!
-//! A batch goes down a level at a time, and each level is a round: operations at a node that few have come to are *pushed* as commands to its module; a node that many have come to is *pulled*,
-//! once, and the host does their step. On leaves, operations are executed in the same way; a pulled leaf that has changed is written back in the next round. Then leaves that have too many pairs are
-//! divided (`grow`).
+//! A batch goes down a level at a time, and each level is a round: operations at a node that few have come to are
+//! *pushed* as commands to its module; a node that many have come to is *pulled*, once, and the host does their step.
+//! On leaves, operations are executed in the same way; a pulled leaf that has changed is written back in the next
+//! round. Then leaves that have too many pairs are divided (`grow`).
 //!
-//! **Jump-push form.** Nodes of up to three, so that a level is about a level of a skiplist. Searches go down in phases: first a sample of the sorted keys, then twice as many, …; each begins
-//! at the lowest node that the searches of its neighbours have in common. Kinder than the original: a level of a skiplist takes one to two nodes, each a round.
+//! **Jump-push form.** Nodes of up to three, so that a level is about a level of a skiplist. Searches go down in
+//! phases: first a sample of the sorted keys, then twice as many, …; each begins at the lowest node that the searches
+//! of its neighbours have in common. Kinder than the original: a level of a skiplist takes one to two nodes, each a
+//! round.
 //!
-//! **PIM-tree form.** Nodes of up to sixteen, all in one phase. Left out: copies of a node's lower subtree beside it (shadow subtrees), which save rounds for some more memory.
+//! **PIM-tree form.** Nodes of up to sixteen, all in one phase. Left out: copies of a node's lower subtree beside it
+//! (shadow subtrees), which save rounds for some more memory.
 //!
 //! Neither merges nodes that have few pairs.
 
@@ -103,7 +107,8 @@ impl<M: Modules> Tree<M> {
         }
     }
 
-    /// Builds the tree from the leaves up, until the upper levels have at most an entry for each module, and loads it in one round.
+    /// Builds the tree from the leaves up, until the upper levels have at most an entry for each module, and loads it
+    /// in one round.
     fn build(&mut self, pairs: &[(u64, u64)]) -> Result<(), MapError> {
         let mut batches = self.batches();
         let fill = (self.form.capacity() * 3 / 4).max(2);
@@ -149,7 +154,8 @@ impl<M: Modules> Tree<M> {
         self.round(batches).map(|_| ())
     }
 
-    /// Leads keys from nodes, or from the upper levels, to leaves. A key's node is 0 for the upper levels; afterwards it is the leaf.
+    /// Leads keys from nodes, or from the upper levels, to leaves. A key's node is 0 for the upper levels; afterwards
+    /// it is the leaf.
     pub(super) fn descend(&mut self, keys: &[u64], nodes: &mut [(u8, u64)]) -> Result<(), MapError> {
         let count = self.modules.count();
         if nodes.iter().any(|(_, node)| *node == 0) {

@@ -1,7 +1,8 @@
 //! An arena of 32-bit words. A block is an index, and index 0 is none.
 //!
-//! Blocks come in all sizes up to [`LARGEST`]; a free one is in the list of its size, by its first word. Blocks are never joined: sizes are those of nodes with their
-//! heights, of which few are common. Taking and giving back cost one or two accesses each.
+//! Blocks come in all sizes up to [`LARGEST`]; a free one is in the list of its size, by its first word. Blocks are
+//! never joined: sizes are those of nodes with their heights, of which few are common. Taking and giving back cost one
+//! or two accesses each.
 
 /// Words of the largest block.
 pub const LARGEST: u32 = 72;

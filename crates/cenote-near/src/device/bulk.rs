@@ -1,7 +1,7 @@
 //! Whole subranges: import, export, split.
 //!
-//! An import links keys in order, each at the height that a perfect skiplist has there, so searches take the fewest pointers. A split parts a subrange where it lies: key nodes stay,
-//! their links do not.
+//! An import links keys in order, each at the height that a perfect skiplist has there, so searches take the fewest
+//! pointers. A split parts a subrange where it lies: key nodes stay, their links do not.
 
 use super::Skiplist;
 use super::command::Pairs;
@@ -83,8 +83,8 @@ impl Skiplist {
         self.remove_subrange(subrange);
     }
 
-    /// Parts a subrange into those of a smaller shift that have keys, and calls for each. False if there is no room for their nodes; then what was not parted is in the
-    /// subrange still, and the call for it has not been made.
+    /// Parts a subrange into those of a smaller shift that have keys, and calls for each. False if there is no room for
+    /// their nodes; then what was not parted is in the subrange still, and the call for it has not been made.
     pub(super) fn split(&mut self, subrange: u32, shift: u8, mut call: impl FnMut(Piece)) -> bool {
         let shape = self.shape(subrange);
         let (first, start) = (self.link(self.inner_tower(subrange), 0), self.start(subrange));

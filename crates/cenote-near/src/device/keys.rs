@@ -1,7 +1,7 @@
 //! L1: the skiplist of a subrange's keys.
 //!
-//! A search that meets its key on an upper level has found it: a node is one block, with its value. A node that one level has shown to be beyond the key is not read again
-//! on the next.
+//! A search that meets its key on an upper level has found it: a node is one block, with its value. A node that one
+//! level has shown to be beyond the key is not read again on the next.
 
 use super::Skiplist;
 use super::node::{KEY_HEADER, MARK, MAX_HEIGHT, levels_for};
@@ -97,7 +97,8 @@ impl Skiplist {
         }
         let keys = self.keys_in(subrange);
         let shape = self.shape(subrange);
-        // More levels once there are four times the keys that they suit; without room it goes on with those that it has.
+        // More levels once there are four times the keys that they suit; without room it goes on with those that it
+        // has.
         let wanted = levels_for(u64::from(keys) + 1);
         if wanted >= shape.inner + 2
             && let Some(other) = self.reshape(subrange, shape.outer, wanted)

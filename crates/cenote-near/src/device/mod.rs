@@ -1,7 +1,8 @@
 //! What a module executes for the map: a skiplist of subranges, and in each a skiplist of keys.
 //!
-//! It is written so that it can be moved to hardware: it reads commands from bytes and writes answers to bytes, has no memory beside an
-//! arena of 32-bit words with links that are indices, does not recurse, and uses integers alone. What a host needs to know of it is in [`command`].
+//! It is written so that it can be moved to hardware: it reads commands from bytes and writes answers to bytes, has no
+//! memory beside an arena of 32-bit words with links that are indices, does not recurse, and uses integers alone. What
+//! a host needs to know of it is in [`command`].
 //!
 //! | file | |
 //! |---|---|
@@ -13,8 +14,9 @@
 //! | `bulk` | whole subranges: import, export, split |
 //! | `run` | the loop over commands |
 //!
-//! **Invariants.** Subranges are disjoint, and each is in the list of level 0 of L2 by its start. All keys of a subrange are in its list of level 0, ascending; the
-//! last one's link leads to the next subrange, marked, so that a scan goes on there.
+//! **Invariants.** Subranges are disjoint, and each is in the list of level 0 of L2 by its start. All keys of a
+//! subrange are in its list of level 0, ascending; the last one's link leads to the next subrange, marked, so that a
+//! scan goes on there.
 
 mod arena;
 mod bulk;
@@ -45,7 +47,8 @@ pub struct Skiplist {
 }
 
 impl Skiplist {
-    /// An empty one, whose arena may grow to so many bytes (at least 4 KiB, at most 8 GiB). The seed decides heights, and nothing else.
+    /// An empty one, whose arena may grow to so many bytes (at least 4 KiB, at most 8 GiB). The seed decides heights,
+    /// and nothing else.
     pub fn new(arena_bytes: u64, seed: u64) -> Self {
         let mut arena = Arena::new(arena_bytes);
         let words = SUBRANGE_HEADER + u32::from(MAX_HEIGHT);

@@ -7,9 +7,10 @@
 //! | 4 | height | 3 | height in L2, height of L1: a byte each |
 //! | 5 … | links of L1 | 4 … | links of L2, then links to the first keys, of each level of L1 |
 //!
-//! A *tower* is the index of the link of level 0; a search keeps towers, so that the beginning of a list is like any node. A link at level 0 of L1 that leads to
-//! the next subrange has [`MARK`] set. A subrange of shift s, at least 1, has 2^s keys at most: those that are its start in all bits from s on. So its start's low bits are free, and bit s - 1 is
-//! set for the shift: the one word that a search reads says whether the key it looks for is in the subrange.
+//! A *tower* is the index of the link of level 0; a search keeps towers, so that the beginning of a list is like any
+//! node. A link at level 0 of L1 that leads to the next subrange has [`MARK`] set. A subrange of shift s, at least 1,
+//! has 2^s keys at most: those that are its start in all bits from s on. So its start's low bits are free, and bit s -
+//! 1 is set for the shift: the one word that a search reads says whether the key it looks for is in the subrange.
 
 use super::Skiplist;
 

@@ -1,6 +1,7 @@
 //! L2: the skiplist of subranges. A subrange's height there is adjustable: the higher, the fewer pointers lead to it.
 //!
-//! A height is an array's length, so another height is another block: [`Skiplist::reshape`] copies the node and has the links to it lead to the copy.
+//! A height is an array's length, so another height is another block: [`Skiplist::reshape`] copies the node and has the
+//! links to it lead to the copy.
 
 use super::Skiplist;
 use super::node::{Ends, MARK, MAX_HEIGHT, SUBRANGE_HEADER, Shape};
@@ -34,8 +35,8 @@ impl Skiplist {
         (node != self.head).then_some(node)
     }
 
-    /// Goes to the last subrange that starts before the key, or at it, if that counts: and then it stops at the one that has the key wherever it meets it, so the higher a subrange is, the sooner it is
-    /// found.
+    /// Goes to the last subrange that starts before the key, or at it, if that counts: and then it stops at the one
+    /// that has the key wherever it meets it, so the higher a subrange is, the sooner it is found.
     fn outer_search(&mut self, key: u64, at_counts: bool, mut path: Option<&mut Path>) -> u32 {
         let mut tower = self.head + SUBRANGE_HEADER;
         let mut beyond = 0;

@@ -1,7 +1,8 @@
 //! The log: a header of 8 bytes, and records one after another.
 //!
-//! **After a crash** the last record may not be whole: the batch was not acknowledged, and the record is cut off. Records are written one after another, each when the one before it was written, so behind such a
-//! record there is nothing; where there is a whole one, the file was damaged otherwise, and nothing is cut off.
+//! **After a crash** the last record may not be whole: the batch was not acknowledged, and the record is cut off.
+//! Records are written one after another, each when the one before it was written, so behind such a record there is
+//! nothing; where there is a whole one, the file was damaged otherwise, and nothing is cut off.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -52,7 +53,8 @@ impl Log {
                 records.push(record);
             }
         }
-        // Numbers below the next one are found in a whole record by chance alone, and one in four billion of those has its checksum.
+        // Numbers below the next one are found in a whole record by chance alone, and one in four billion of those has
+        // its checksum.
         let later = |from: usize| {
             read(&all[from..]).is_some_and(|(record, _)| Some(record.number) > number && record.number > 0)
         };

@@ -6,15 +6,18 @@
 //! | `log` | the log: appending, and reading it after a crash |
 //! | `snapshot` | all pairs in a file, replaced as a whole |
 //!
-//! **Protocol.** A batch is executed, then what it has changed is appended to the log as one record, which is synced, then its answers are given. So at any instruction at which the process may be killed, all
-//! acknowledged batches are in the files; one that was not acknowledged is there as a whole or not at all, since a record that is not whole is none. The log has what took effect, not what was asked for: an insert
-//! that a full module refused stays refused.
+//! **Protocol.** A batch is executed, then what it has changed is appended to the log as one record, which is synced,
+//! then its answers are given. So at any instruction at which the process may be killed, all acknowledged batches are
+//! in the files; one that was not acknowledged is there as a whole or not at all, since a record that is not whole is
+//! none. The log has what took effect, not what was asked for: an insert that a full module refused stays refused.
 //!
-//! A snapshot is written beside the old one, synced, and renamed over it; then the log is replaced by an empty one in the same way. Between the two renames the log has records that the snapshot has too: each has
-//! a number, and those up to the snapshot's are passed over. Where subranges are is in no file, so a crash in the middle of a redistribution is like any other: an opened map begins with its regions whole, and follows the load
-//! anew.
+//! A snapshot is written beside the old one, synced, and renamed over it; then the log is replaced by an empty one in
+//! the same way. Between the two renames the log has records that the snapshot has too: each has a number, and those up
+//! to the snapshot's are passed over. Where subranges are is in no file, so a crash in the middle of a redistribution
+//! is like any other: an opened map begins with its regions whole, and follows the load anew.
 //!
-//! **Files.** `snapshot`, `log` and `lock` in the map's folder, and for moments `snapshot.new` and `log.new`, which mean nothing. `lock` is locked as long as the map is open, by `flock`, which ends with the process.
+//! **Files.** `snapshot`, `log` and `lock` in the map's folder, and for moments `snapshot.new` and `log.new`, which
+//! mean nothing. `lock` is locked as long as the map is open, by `flock`, which ends with the process.
 
 mod log;
 mod record;
@@ -35,8 +38,9 @@ use record::Changes;
 /// How a map is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether a batch is acknowledged only when the device has its record (`fdatasync`), so that it outlives the machine's power. Without it the kernel has it: it outlives the process, killed or not. Snapshots
-    /// are always synced.
+    /// Whether a batch is acknowledged only when the device has its record (`fdatasync`), so that it outlives the
+    /// machine's power. Without it the kernel has it: it outlives the process, killed or not. Snapshots are always
+    /// synced.
     pub sync: bool,
     /// A batch after which the log has more bytes than this takes a snapshot, which makes it empty.
     pub log_bytes: u64,
@@ -114,7 +118,8 @@ pub struct Durable<M> {
 }
 
 impl<M: Modules> Durable<M> {
-    /// Opens a folder, which is made if it is not there, and fills an empty map with what it has. Costs reading the files, memory for all pairs in order while that takes, and a round.
+    /// Opens a folder, which is made if it is not there, and fills an empty map with what it has. Costs reading the
+    /// files, memory for all pairs in order while that takes, and a round.
     ///
     /// # Errors
     /// Another map has the folder; files cannot be read, or are damaged; the map has keys, or its modules no room.
@@ -156,11 +161,13 @@ impl<M: Modules> Durable<M> {
         })
     }
 
-    /// Executes a batch as [`Map::execute`] does, and has what it changed in the log before it answers. Costs, beside the batch, a write of 16 bytes and 17 for each insert or update that took effect and 9 for each
-    /// delete, and a sync if that is set; nothing if nothing has changed. Now and then a snapshot.
+    /// Executes a batch as [`Map::execute`] does, and has what it changed in the log before it answers. Costs, beside
+    /// the batch, a write of 16 bytes and 17 for each insert or update that took effect and 9 for each delete, and a
+    /// sync if that is set; nothing if nothing has changed. Now and then a snapshot.
     ///
     /// # Errors
-    /// The map failed; a file could not be written, and then all further batches are refused: the folder has to be opened again. The batch may be there then, as a whole.
+    /// The map failed; a file could not be written, and then all further batches are refused: the folder has to be
+    /// opened again. The batch may be there then, as a whole.
     pub fn execute(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, DurableError> {
         self.check()?;
         let answers = self.map.execute(operations)?;
@@ -188,7 +195,8 @@ impl<M: Modules> Durable<M> {
         self.replace(pairs)
     }
 
-    /// Takes a snapshot, and makes the log empty. Costs a scan of the whole map, 16 bytes to write for each pair, and syncs of both files and the folder.
+    /// Takes a snapshot, and makes the log empty. Costs a scan of the whole map, 16 bytes to write for each pair, and
+    /// syncs of both files and the folder.
     ///
     /// # Errors
     /// The map failed, or a file could not be written; what is in the folder is whole all the same.
@@ -232,7 +240,8 @@ impl<M: Modules> Durable<M> {
 
 impl<M> Drop for Durable<M> {
     fn drop(&mut self) {
-        // A process that this one is starting at the moment has the file too, until it executes its program. What cannot be unlocked is so when the file is closed.
+        // A process that this one is starting at the moment has the file too, until it executes its program. What
+        // cannot be unlocked is so when the file is closed.
         let _ = self.lock.unlock();
     }
 }

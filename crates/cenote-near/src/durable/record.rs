@@ -1,7 +1,8 @@
 //! What a batch has changed, and how the log has it.
 //!
-//! A record is: the length of its changes in 4 bytes, its number in 8, the CRC-32C of both and of the changes in 4, the changes. A change is a byte, 1 for bound and 0 for not bound any more, the key, and the value if
-//! it is bound. Numbers are little-endian, and ascend by one from record to record.
+//! A record is: the length of its changes in 4 bytes, its number in 8, the CRC-32C of both and of the changes in 4, the
+//! changes. A change is a byte, 1 for bound and 0 for not bound any more, the key, and the value if it is bound.
+//! Numbers are little-endian, and ascend by one from record to record.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A snapshot: a header of 8 bytes, the number of the last batch that it has in 8, how many pairs in 8, the pairs in order, and the CRC-32C of all that in 4.
+//! A snapshot: a header of 8 bytes, the number of the last batch that it has in 8, how many pairs in 8, the pairs in
+//! order, and the CRC-32C of all that in 4.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};

@@ -212,7 +212,8 @@ fn child() {
     }
 }
 
-/// Has a child execute batches after so many, kills it where it stops, or after a time if it is not to stop anywhere; the last batch that it acknowledged.
+/// Has a child execute batches after so many, kills it where it stops, or after a time if it is not to stop anywhere;
+/// the last batch that it acknowledged.
 fn kill_one(folder: &Path, done: u64, left: u64, when: u64, after: Option<u64>, fault: Option<Fault>) -> u64 {
     let mut child = Process::new(std::env::current_exe().unwrap())
         .args(["--exact", "durable::tests::child", "--ignored", "--nocapture"])
@@ -241,7 +242,8 @@ fn kill_one(folder: &Path, done: u64, left: u64, when: u64, after: Option<u64>, 
     acknowledged
 }
 
-/// Kills processes of one folder at random places of redistribution, and between; none if what is found agrees with what was acknowledged each time, else what does not.
+/// Kills processes of one folder at random places of redistribution, and between; none if what is found agrees with
+/// what was acknowledged each time, else what does not.
 fn trial(seed: u64, fault: Option<Fault>) -> Option<String> {
     println!("seed {seed}");
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! From probabilities of classes to heights: each level of a module's L2 takes as many subranges as in a perfect skiplist.
+//! From probabilities of classes to heights: each level of a module's L2 takes as many subranges as in a perfect
+//! skiplist.
 
 use super::model::CLASSES;
 
@@ -28,8 +29,9 @@ pub(super) fn lower(subranges: usize) -> u8 {
     levels(subranges).div_ceil(2)
 }
 
-/// A height for each subrange that a module was asked for, by the probabilities of its classes; of the module's subranges there are so many. Those that are expected to be hottest choose first,
-/// and one whose level is full takes its second choice, and so on.
+/// A height for each subrange that a module was asked for, by the probabilities of its classes; of the module's
+/// subranges there are so many. Those that are expected to be hottest choose first, and one whose level is full takes
+/// its second choice, and so on.
 pub(super) fn assign(probabilities: &[[f32; CLASSES]], subranges: usize) -> Vec<u8> {
     let mut capacities = capacities(subranges.max(probabilities.len()));
     let expected = |row: &[f32; CLASSES]| {

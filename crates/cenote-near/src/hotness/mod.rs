@@ -1,7 +1,8 @@
 //! How hot subranges will be, and the heights in L2 that follow (the paper, section V). Feature `hotness`.
 //!
-//! A gated recurrent unit sees the last batches of a subrange and says of which class its hotness will be in the next one; a class is a level of L2. A thread of its own trains it on each batch
-//! and applies it at the end of each window, while modules execute:
+//! A gated recurrent unit sees the last batches of a subrange and says of which class its hotness will be in the next
+//! one; a class is a level of L2. A thread of its own trains it on each batch and applies it at the end of each window,
+//! while modules execute:
 //!
 //! ```text
 //! host     | find, plan, write batch b | launch |  wait  | read b | find, plan, write b + 1 | heights of b | launch | ...
@@ -9,8 +10,9 @@
 //! trainer  |                           |   learn b, predict ...   |
 //! ```
 //!
-//! The host awaits what the trainer has made of a batch before it launches the next one, so what a map does depends on its operations alone, not on how fast the trainer is; a trainer that is too slow
-//! holds modules up, and [`Report::awaited`] says for how long.
+//! The host awaits what the trainer has made of a batch before it launches the next one, so what a map does depends on
+//! its operations alone, not on how fast the trainer is; a trainer that is too slow holds modules up, and
+//! [`Report::awaited`] says for how long.
 //!
 //! | file | |
 //! |---|---|
@@ -20,7 +22,8 @@
 //! | `heights` | from probabilities to heights, each level with its capacity |
 //! | `trainer` | what the thread does with a batch |
 //!
-//! **Failure.** If the thread ends, the map goes on without new heights, and the report says so: heights decide how many pointers a search takes, and nothing else.
+//! **Failure.** If the thread ends, the map goes on without new heights, and the report says so: heights decide how
+//! many pointers a search takes, and nothing else.
 
 mod features;
 mod heights;
@@ -221,7 +224,8 @@ impl Accuracy {
 
 /// What the thread does, until nobody sends any more, or the model fails.
 fn serve(settings: Settings, batches: &Receiver<Vec<Observed>>, results: &Sender<Done>) {
-    // The library divides large products over the threads of the pool that it is called in: this one has the calling thread's stead alone.
+    // The library divides large products over the threads of the pool that it is called in: this one has the calling
+    // thread's stead alone.
     let Ok(pool) = rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .use_current_thread()

@@ -42,7 +42,8 @@ impl Model {
             }
         }
         let builder = VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu);
-        // The names above are those that these ask for; biases begin at 0, or at what a library's generator gives: those of the last layer are set here.
+        // The names above are those that these ask for; biases begin at 0, or at what a library's generator gives:
+        // those of the last layer are set here.
         let gru = gru(INPUTS, HIDDEN, GRUConfig::default(), builder.pp("gru"))?;
         let bias = Var::zeros(CLASSES, DType::F32, &Device::Cpu)?;
         if let Ok(mut all) = variables.data().lock() {

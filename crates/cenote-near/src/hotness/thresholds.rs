@@ -1,8 +1,10 @@
 //! Which hotness makes which class (section V-A).
 //!
-//! Classes are levels of L2. In a perfect skiplist half of the nodes are in one level alone, a quarter in two, and so on: so the coldest half are of class 0, the next quarter of class 1. To
-//! sort all subranges in each batch is too much, so a sample is sorted, and a curve is fitted to it by least squares: the logarithm of the hotness as a polynomial of the second degree of the logarithm of
-//! the rank. The curve says where classes end in the next window, however many there are then.
+//! Classes are levels of L2. In a perfect skiplist half of the nodes are in one level alone, a quarter in two, and so
+//! on: so the coldest half are of class 0, the next quarter of class 1. To sort all subranges in each batch is too
+//! much, so a sample is sorted, and a curve is fitted to it by least squares: the logarithm of the hotness as a
+//! polynomial of the second degree of the logarithm of the rank. The curve says where classes end in the next window,
+//! however many there are then.
 
 /// The curve: hotness that a share of all subranges has at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

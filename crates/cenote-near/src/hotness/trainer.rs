@@ -1,4 +1,5 @@
-//! What the second thread does with a batch: it learns from it, and at the end of a window it says which heights subranges should have.
+//! What the second thread does with a batch: it learns from it, and at the end of a window it says which heights
+//! subranges should have.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -172,7 +173,8 @@ impl Trainer {
         self.classes = levels(self.in_modules().values().copied().max().unwrap_or(1));
     }
 
-    /// The hotness in this window from which on a subrange is among the four times as many as are learnt from, beside those that have been given a height.
+    /// The hotness in this window from which on a subrange is among the four times as many as are learnt from, beside
+    /// those that have been given a height.
     fn least_worth(&self, observed: &[Observed]) -> u32 {
         let window = self.window();
         let hotness = |one: &Observed| Some(self.known.get(&one.start)?.history.hotness(window));
@@ -194,7 +196,8 @@ impl Trainer {
         count
     }
 
-    /// Subranges to predict for, by modules, of those that the batch asked for. Modules that have one or two need no heights.
+    /// Subranges to predict for, by modules, of those that the batch asked for. Modules that have one or two need no
+    /// heights.
     fn candidates(
         &self,
         observed: &[Observed],
@@ -213,7 +216,8 @@ impl Trainer {
         by_module
     }
 
-    /// Classes for the window to come, and the heights that follow: of each module those first that deviate most, and no more than a quarter of its subranges.
+    /// Classes for the window to come, and the heights that follow: of each module those first that deviate most, and
+    /// no more than a quarter of its subranges.
     fn predict(&mut self, observed: &[Observed], thresholds: Thresholds) -> Result<Vec<Height>> {
         let (in_modules, window) = (self.in_modules(), self.window());
         let by_module = self.candidates(observed, &in_modules);
@@ -241,7 +245,8 @@ impl Trainer {
                 let best = (0..classes).max_by(|one, other| row[*one].total_cmp(&row[*other]));
                 let now = thresholds.class(known.history.hotness(window), self.classes);
                 known.predicted = best.map(|best| (best as u8, now));
-                // One that was never given a height has one of a plain skiplist, which is most often low: to send another low one costs more than it saves.
+                // One that was never given a height has one of a plain skiplist, which is most often low: to send
+                // another low one costs more than it saves.
                 let deviates = height.abs_diff(known.height.unwrap_or(1));
                 if deviates > 0 && (known.height.is_some() || height > lower(subranges)) {
                     changes.push((std::cmp::Reverse(deviates), *start, height));

@@ -81,7 +81,7 @@ impl<M: Modules> Map<M> {
         }
         // A step for each line of a copy.
         self.modules.host_steps(copied.div_ceil(4));
-        self.settle_batch(record.touched);
+        self.finish_batch(record.touched);
         self.means.end(record.points);
         Ok(all)
     }
@@ -123,7 +123,7 @@ impl<M: Modules> Map<M> {
     }
 
     /// What the directory keeps for one batch is reset, and subranges without keys are forgotten.
-    fn settle_batch(&mut self, touched: Vec<u32>) {
+    fn finish_batch(&mut self, touched: Vec<u32>) {
         let mut ids = touched;
         ids.sort_unstable();
         ids.dedup();

@@ -1,6 +1,8 @@
-//! Bringing back what is cold: regions that were split are merged, and pulled subranges go back to a module. The paper does neither.
+//! Bringing back what is cold: regions that were split are merged, and pulled subranges go back to a module. The paper
+//! does neither.
 //!
-//! A *region* is what a subrange of the coarsest shift covers. It is *whole* while that subrange is there. Which regions are split is known here, with how long each had little load.
+//! A *region* is what a subrange of the coarsest shift covers. It is *whole* while that subrange is there. Which
+//! regions are split is known here, with how long each had little load.
 
 use std::collections::BTreeMap;
 
@@ -66,14 +68,14 @@ impl<M: Modules> Map<M> {
         let mut back = Back::default();
         let modules = plan.loads.len() as u64;
         let mean = plan.loads.iter().sum::<u64>() / modules;
-        let patience = self.config.cold_batches;
+        let cold_after = self.config.cold_batches;
         let over = self.directory.len().saturating_sub(self.config.entries_max);
         let mut cold = Vec::new();
         for (&region, batches) in &mut self.regions.split {
             let little = work.regions[region] * 2 <= mean;
             *batches = if little { *batches + 1 } else { 0 };
             let over_bound = over > 0 && work.regions[region] <= mean;
-            if (*batches > patience || over_bound) && !plan.regions.contains(&region) {
+            if (*batches > cold_after || over_bound) && !plan.regions.contains(&region) {
                 cold.push((work.regions[region], region));
             }
         }
@@ -102,7 +104,7 @@ impl<M: Modules> Map<M> {
             entry.cold = if little { entry.cold + 1 } else { 0 };
             // Inserts may have made it one that is better split.
             let grown = !finest && entry.keys > self.config.pull_keys.saturating_mul(4);
-            if (entry.cold > patience || grown || excess > 0)
+            if (entry.cold > cold_after || grown || excess > 0)
                 && !merging.contains(&region)
                 && self.room[least as usize] > super::moves::room_for(entry.keys)
             {

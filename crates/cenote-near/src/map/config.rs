@@ -5,7 +5,8 @@
 pub struct Config {
     /// Bits of a key in which the keys of a finest subrange differ: 1 to 63.
     pub finest_shift: u8,
-    /// Bits from one shift to the next; 0 for as many as there are modules, as the paper has it. Fewer bits leave fewer subranges, and take more probes.
+    /// Bits from one shift to the next; 0 for as many as there are modules, as the paper has it. Fewer bits leave fewer
+    /// subranges, and take more probes.
     pub split_bits: u8,
     /// A subrange with so few keys may be pulled though it is not of the finest shift.
     pub pull_keys: u64,
@@ -19,7 +20,8 @@ pub struct Config {
     pub adaptive: bool,
     /// Whether modules are asked once for what several scans of a batch ask for, where nothing changes between them.
     pub repeats: bool,
-    /// Whether an insert where no subrange is makes the finest one, as the paper has it. Else it makes the one that splits have left there.
+    /// Whether an insert where no subrange is makes the finest one, as the paper has it. Else it makes the one that
+    /// splits have left there.
     pub finest_gaps: bool,
     /// A module's memory.
     pub module_bytes: u64,

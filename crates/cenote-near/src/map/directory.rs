@@ -1,7 +1,8 @@
 //! Where subranges are: hash tables by shifts, and an ordered index of starts.
 //!
-//! Level 0 has the coarsest shift. Subranges are disjoint, so of the tables that have a key's prefix, one at most has an entry. Entries have numbers, which stay while their
-//! subrange does. No hash table is ever gone through, so what the host does depends on the operations alone.
+//! Level 0 has the coarsest shift. Subranges are disjoint, so of the tables that have a key's prefix, one at most has
+//! an entry. Entries have numbers, which stay while their subrange does. No hash table is ever gone through, so what
+//! the host does depends on the operations alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -219,7 +220,8 @@ impl Directory {
         entry
     }
 
-    /// The level of a new subrange for a key that none has: the coarsest that is free, which is what the splits around it have left; or the finest.
+    /// The level of a new subrange for a key that none has: the coarsest that is free, which is what the splits around
+    /// it have left; or the finest.
     pub fn gap(&self, key: u64, finest: bool) -> u8 {
         let free = |level: &u8| {
             let (start, last) = self.ends(*level, key);

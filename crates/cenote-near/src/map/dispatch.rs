@@ -1,4 +1,5 @@
-//! Step 3 of a batch: in order, each operation's commands are written to the batches of its modules, and what concerns pulled subranges is executed.
+//! Step 3 of a batch: in order, each operation's commands are written to the batches of its modules, and what concerns
+//! pulled subranges is executed.
 
 use std::collections::BTreeMap;
 
@@ -186,7 +187,8 @@ impl<M: Modules> Map<M> {
                 }
                 Place::Module(module) => {
                     if entry.keys > 0 || entry.grows {
-                        // Beyond the subrange's end there is none of its keys, but another subrange of the module might begin.
+                        // Beyond the subrange's end there is none of its keys, but another subrange of the module might
+                        // begin.
                         Command::Predecessor(key.min(last)).write(&mut batches[*module as usize]);
                         record.parts.push(*module);
                         record.points += 1;

@@ -8,9 +8,11 @@ use super::load::{POINT, Work};
 use super::{Map, MapError, ModulesError};
 
 impl<M: Modules> Map<M> {
-    /// Has a model predict how hot subranges will be, and their heights follow; on a thread of its own, which this starts. From then on a batch awaits what the model has made of the one before it.
+    /// Has a model predict how hot subranges will be, and their heights follow; on a thread of its own, which this
+    /// starts. From then on a batch awaits what the model has made of the one before it.
     ///
-    /// Costs a step of the host for each subrange that a batch asks for. Without redistribution ([`Config::adaptive`](super::Config::adaptive)) there is nothing to predict, and nothing is done.
+    /// Costs a step of the host for each subrange that a batch asks for. Without redistribution
+    /// ([`Config::adaptive`](super::Config::adaptive)) there is nothing to predict, and nothing is done.
     ///
     /// # Errors
     /// The system starts no more threads.

@@ -1,6 +1,7 @@
 //! Step 1 of a batch: each operation's subrange, and what its modules will have to do.
 //!
-//! A point operation counts for [`POINT`], and so does a scan's search in each module. In each subrange, a scan counts for the chases along the keys that it will read there, as if they lay evenly.
+//! A point operation counts for [`POINT`], and so does a scan's search in each module. In each subrange, a scan counts
+//! for the chases along the keys that it will read there, as if they lay evenly.
 
 use crate::modules::Modules;
 
@@ -116,7 +117,8 @@ impl<M: Modules> Map<M> {
         entry.keys as f64 * overlap / ((end - entry.start) as f64 + 1.0)
     }
 
-    /// The subranges of a scan, with what it counts for in each. The search in a module counts where the scan meets the module first.
+    /// The subranges of a scan, with what it counts for in each. The search in a module counts where the scan meets the
+    /// module first.
     pub(super) fn scan_parts(&self, first: u64, last: u64, point: f64) -> Vec<(u32, u64)> {
         let mut seen = Vec::new();
         let parts = self.directory.overlapping(first, last);
@@ -156,7 +158,8 @@ impl<M: Modules> Map<M> {
 pub(super) struct Usual(Vec<u64>);
 
 impl Usual {
-    /// Half of what was usual and half of what a batch shows; or what it shows, if chance does not explain the difference.
+    /// Half of what was usual and half of what a batch shows; or what it shows, if chance does not explain the
+    /// difference.
     pub fn with(&self, loads: &[u64], part: f64) -> Vec<u64> {
         let mut usual = self.0.iter().copied();
         let blend = |load: &u64| match usual.next() {

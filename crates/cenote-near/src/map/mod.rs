@@ -17,8 +17,9 @@
 //! | `heights` | what goes to the model of hotness and comes from it; feature `hotness` |
 //! | `mutant` | planted faults, for the tests |
 //!
-//! **State.** What modules hold, and what the directory says of it, agree between batches, but for subranges without keys that modules are to drop (`pending`).
-//! **Failure.** If a round fails, the map is lost: it answers everything by that error.
+//! **State.** What modules hold, and what the directory says of it, agree between batches, but for subranges without
+//! keys that modules are to drop (`pending`). **Failure.** If a round fails, the map is lost: it answers everything by
+//! that error.
 
 mod answers;
 mod cold;
@@ -192,7 +193,8 @@ impl<M: Modules> Map<M> {
     /// Fills an empty map with pairs that ascend. Costs a round; searches then take the fewest pointers.
     ///
     /// # Errors
-    /// Keys that do not ascend, or a map that has keys, and then nothing changes; modules that have no room, or failed, and then the map is lost.
+    /// Keys that do not ascend, or a map that has keys, and then nothing changes; modules that have no room, or failed,
+    /// and then the map is lost.
     pub fn load(&mut self, pairs: &[(u64, u64)]) -> Result<(), MapError> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
@@ -235,7 +237,8 @@ impl<M: Modules> Map<M> {
 
     /// Executes operations as if one after another. Their answers, in order.
     ///
-    /// Costs a round, and one more if redistribution pays for it within the batch. Else what it takes from modules comes with the answers, and arrives elsewhere with the next batch.
+    /// Costs a round, and one more if redistribution pays for it within the batch. Else what it takes from modules
+    /// comes with the answers, and arrives elsewhere with the next batch.
     ///
     /// # Errors
     /// Modules failed; the map is lost.
@@ -268,7 +271,7 @@ impl<M: Modules> Map<M> {
                 let mut batches = vec![Vec::new(); self.modules.count()];
                 let awaited = self.send_moves(plan, back, &mut batches);
                 let answers = self.round(batches)?;
-                self.settle_moves(awaited, &mut readers(&answers))?;
+                self.finish_moves(awaited, &mut readers(&answers))?;
             } else {
                 located = std::mem::take(&mut work.located);
                 later = Some((plan, back));
@@ -283,7 +286,7 @@ impl<M: Modules> Map<M> {
         let mut readers = readers(&answers);
         let all = self.read_answers(operations, record, &mut readers)?;
         if let Some(awaited) = awaited {
-            self.settle_moves(awaited, &mut readers)?;
+            self.finish_moves(awaited, &mut readers)?;
         }
         match readers.iter().position(|reader| !reader.0.is_empty()) {
             Some(module) => Err(self.lose(MapError::Answers {
@@ -386,7 +389,8 @@ impl<M: Modules> Map<M> {
         self.moves
     }
 
-    /// What each module had to do in the last batch: 16 for a point operation, and for scans as many as for point operations with as many chases.
+    /// What each module had to do in the last batch: 16 for a point operation, and for scans as many as for point
+    /// operations with as many chases.
     pub fn loads(&self) -> &[u64] {
         &self.loads
     }

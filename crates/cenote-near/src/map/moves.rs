@@ -1,7 +1,10 @@
-//! Carries out a plan: modules split, and give away what is to go elsewhere; that arrives at the beginning of the next round.
+//! Carries out a plan: modules split, and give away what is to go elsewhere; that arrives at the beginning of the next
+//! round.
 //!
-//! The commands are either a round of their own before the batch, or come after all commands of the batch. In both cases nothing is executed between the moment when a subrange leaves its
-//! module and the one when it is in the other: the host has its pairs alone, and the directory says already where they will be. If a round fails, the map is lost as a whole.
+//! The commands are either a round of their own before the batch, or come after all commands of the batch. In both
+//! cases nothing is executed between the moment when a subrange leaves its module and the one when it is in the other:
+//! the host has its pairs alone, and the directory says already where they will be. If a round fails, the map is lost
+//! as a whole.
 
 use crate::device::command::{Command, Pairs, Reader, TOO_MANY};
 use crate::modules::Modules;
@@ -79,12 +82,12 @@ impl<M: Modules> Map<M> {
     }
 
     /// Reads the answers, which come next.
-    pub(super) fn settle_moves(&mut self, sent: Sent, readers: &mut [Reader<'_>]) -> Result<(), MapError> {
+    pub(super) fn finish_moves(&mut self, sent: Sent, readers: &mut [Reader<'_>]) -> Result<(), MapError> {
         let mut merged: Vec<(usize, Vec<(u64, u64)>)> = Vec::new();
         merged.extend(sent.back.merges.iter().map(|region| (*region, Vec::new())));
         for (module, (reader, awaited)) in (0..).zip(readers.iter_mut().zip(sent.awaited)) {
             for one in awaited {
-                self.settle(module, one, reader, &mut merged)
+                self.finish_move(module, one, reader, &mut merged)
                     .ok_or(MapError::Answers { module })
                     .map_err(|error| self.lose(error))?;
             }
@@ -156,7 +159,7 @@ impl<M: Modules> Map<M> {
     }
 
     /// Takes note of an answer; none if it is not one.
-    fn settle(
+    fn finish_move(
         &mut self,
         module: u32,
         awaited: Awaited,

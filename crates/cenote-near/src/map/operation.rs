@@ -58,8 +58,8 @@ impl Operation {
 /// An operation's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Of a get, an insert, a delete and an update: the value that the key had before. So an insert took effect if there was none, a delete if there was one, and an update
-    /// if it was the one expected.
+    /// Of a get, an insert, a delete and an update: the value that the key had before. So an insert took effect if
+    /// there was none, a delete if there was one, and an update if it was the one expected.
     Value(Option<u64>),
     /// Of a predecessor.
     Pair(Option<(u64, u64)>),

@@ -1,8 +1,10 @@
 //! Redistribution: what a batch has split, moved and pulled before it is executed (the paper, section IV-B).
 //!
-//! Busiest module first, and of a module its heaviest piece first. A *piece* is a subrange, or the part of one that an earlier step of the plan splits: its keys are estimated, so a step that takes it
-//! says how many it expects at most. A step is taken if it pays: `price` is equations 1 to 5. Beyond the paper, a benefit is expected to last for some batches, what chance alone may give a module does not count, and
-//! the plan has a round of its own only if the batch itself gains more by it.
+//! Busiest module first, and of a module its heaviest piece first. A *piece* is a subrange, or the part of one that an
+//! earlier step of the plan splits: its keys are estimated, so a step that takes it says how many it expects at most. A
+//! step is taken if it pays: `price` is equations 1 to 5. Beyond the paper, a benefit is expected to last for some
+//! batches, what chance alone may give a module does not count, and the plan has a round of its own only if the batch
+//! itself gains more by it.
 
 use std::collections::{BTreeSet, BinaryHeap};
 

@@ -16,7 +16,8 @@ impl Even {
         (mean * 1.05).max(mean + (mean * self.part).sqrt()) as u64 + 1
     }
 
-    /// Beyond this there is something to be done. Where nothing is known but one batch, chance must not explain it in thousands of modules.
+    /// Beyond this there is something to be done. Where nothing is known but one batch, chance must not explain it in
+    /// thousands of modules.
     pub fn excess(self, mean: u64, known: bool) -> u64 {
         let mean = mean as f64;
         let deviations = if known { 3.0 } else { 5.0 };
@@ -68,7 +69,8 @@ mod tests {
 
     #[test]
     fn a_move_pays_as_the_equations_say() {
-        // 10 for a point operation, 11 + 1000 for the scan, 16,000 bytes at 0.0057 accesses each: 1112.4 chases are 111.2 operations.
+        // 10 for a point operation, 11 + 1000 for the scan, 16,000 bytes at 0.0057 accesses each: 1112.4 chases are
+        // 111.2 operations.
         let paper = prices(1.0);
         assert!(!paper.pays(111 * POINT, 1000));
         assert!(paper.pays(112 * POINT, 1000));

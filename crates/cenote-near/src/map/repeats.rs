@@ -1,6 +1,8 @@
-//! Scans that a batch has had before: the same ends, and nothing between has changed a key between them. Their answers are those of the earlier ones, so modules are asked once. The paper does not do this.
+//! Scans that a batch has had before: the same ends, and nothing between has changed a key between them. Their answers
+//! are those of the earlier ones, so modules are asked once. The paper does not do this.
 //!
-//! A hot place is often asked for by the very same scan, whose pairs would come through the host again each time: then the way from modules is what a batch waits for, not pointers.
+//! A hot place is often asked for by the very same scan, whose pairs would come through the host again each time: then
+//! the way from modules is what a batch waits for, not pointers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +10,8 @@ use super::load::NONE;
 use super::mutant::{Mutant, planted};
 use super::operation::Operation;
 
-/// Keys that a batch changes and a repeated scan covers, of which so many are looked at; where there are more, it is not taken for a repetition.
+/// Keys that a batch changes and a repeated scan covers, of which so many are looked at; where there are more, it is
+/// not taken for a repetition.
 const LOOKED_AT: usize = 32;
 
 /// For each operation of a batch the earlier one that has its answer, or [`NONE`]. Empty if there is none at all.

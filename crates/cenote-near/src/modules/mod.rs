@@ -1,14 +1,15 @@
 //! The contract with modules: memory that computes.
 //!
-//! A module has memory and a processor that reaches no other memory. The host has them execute a [`Program`]: it sends each module a batch of
-//! commands, launches all of them, and collects their answers. That is one *round*. Modules do not talk to each other: what one has for
-//! another goes through the host, in two rounds.
+//! A module has memory and a processor that reaches no other memory. The host has them execute a [`Program`]: it sends
+//! each module a batch of commands, launches all of them, and collects their answers. That is one *round*. Modules do
+//! not talk to each other: what one has for another goes through the host, in two rounds.
 //!
-//! **What a backend promises.** A module executes the commands of a batch in order, and batches in the order of rounds. A module's memory
-//! is its own, and stays from round to round. [`Counters`] count rounds, bytes and chases, whatever the backend is.
+//! **What a backend promises.** A module executes the commands of a batch in order, and batches in the order of rounds.
+//! A module's memory is its own, and stays from round to round. [`Counters`] count rounds, bytes and chases, whatever
+//! the backend is.
 //!
-//! **Failure.** A module that reports an error, or a backend that loses one, ends the round by an error. What the other modules have
-//! executed is not undone.
+//! **Failure.** A module that reports an error, or a backend that loses one, ends the round by an error. What the other
+//! modules have executed is not undone.
 
 mod profile;
 mod simulated;
@@ -108,7 +109,8 @@ pub trait Modules {
     /// How many there are; at least one. They have numbers from 0.
     fn count(&self) -> usize;
 
-    /// Sends each module its batch and starts all that have one that is not empty. The host may compute until it collects.
+    /// Sends each module its batch and starts all that have one that is not empty. The host may compute until it
+    /// collects.
     ///
     /// # Errors
     /// Not as many batches as modules; a round that was not collected; a lost module.
@@ -129,7 +131,8 @@ pub trait Modules {
         self.collect()
     }
 
-    /// Says that the host has taken so many steps, for backends with virtual time: a step is a probe, a command written, an answer read.
+    /// Says that the host has taken so many steps, for backends with virtual time: a step is a probe, a command
+    /// written, an answer read.
     fn host_steps(&mut self, _steps: u64) {}
 
     /// Totals.

@@ -1,7 +1,7 @@
 //! Costs of simulated modules and of the way to them, read from a TOML file.
 //!
-//! One is built in: `upmem`. A comment in the file says which figure of the paper each number is, or that it was assumed. **Units** are part of
-//! the names; `_mb_` and `_gb_` are powers of ten.
+//! One is built in: `upmem`. A comment in the file says which figure of the paper each number is, or that it was
+//! assumed. **Units** are part of the names; `_mb_` and `_gb_` are powers of ten.
 
 use serde::Deserialize;
 
@@ -108,7 +108,8 @@ impl Profile {
         steps as f64 * self.host_step_ns / self.host_cores
     }
 
-    /// Accesses of a module that take as long as bringing a byte from one module to another through the host: equation 4's factor.
+    /// Accesses of a module that take as long as bringing a byte from one module to another through the host: equation
+    /// 4's factor.
     pub fn accesses_per_moved_byte(&self) -> f64 {
         2.0 / self.host_gb_per_s / self.access_ns
     }

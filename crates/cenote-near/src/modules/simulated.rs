@@ -1,10 +1,13 @@
-//! Thousands of modules in virtual time: their programs run for real, one after another, and a [`Profile`] says how long that would have taken.
+//! Thousands of modules in virtual time: their programs run for real, one after another, and a [`Profile`] says how
+//! long that would have taken.
 //!
-//! A round takes a launch, the time to bring all bytes from the host to the modules and back, and as long as its busiest module computes. A module computes for
-//! each access and each chase, and for bytes in sequence: its commands and answers are read and written in its memory too. What the host computes between rounds
-//! is divided over its cores. Time depends on what is executed and on nothing else, so it is the same in every run.
+//! A round takes a launch, the time to bring all bytes from the host to the modules and back, and as long as its
+//! busiest module computes. A module computes for each access and each chase, and for bytes in sequence: its commands
+//! and answers are read and written in its memory too. What the host computes between rounds is divided over its cores.
+//! Time depends on what is executed and on nothing else, so it is the same in every run.
 //!
-//! **Not modelled.** Threads within a module, ranks of modules that the host reaches one after another, and transfers that must have one length for all modules.
+//! **Not modelled.** Threads within a module, ranks of modules that the host reaches one after another, and transfers
+//! that must have one length for all modules.
 
 use super::{Counters, Meter, Modules, ModulesError, Profile, Program};
 

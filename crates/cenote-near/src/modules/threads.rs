@@ -1,7 +1,8 @@
 //! Modules that are worker threads of this process, each with memory that no other thread touches.
 //!
-//! A thread has as many modules as it takes; they are dealt out in turn. Batches and answers go through channels, so a round costs a message to
-//! each thread and one back, and no lock is held while a program runs. Dropping the backend ends the threads.
+//! A thread has as many modules as it takes; they are dealt out in turn. Batches and answers go through channels, so a
+//! round costs a message to each thread and one back, and no lock is held while a program runs. Dropping the backend
+//! ends the threads.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};

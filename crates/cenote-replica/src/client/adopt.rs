@@ -1,9 +1,10 @@
 //! Blocks of clients that have gone: another client finds out which of their objects are free, and goes on with them.
 //!
-//! The client before is over: it left in order, or its session was ended and what it had begun was decided. So an object of its block that
-//! is not in the index now never will be, whichever client retired it or was about to: it is retired here once more, and free when no
-//! operation is left that may have read its address. Any other client that has retired it frees it as well; that is done once, as the
-//! [page](crate::client) of upkeep says. Objects in the index stay, and so do the extents of their values; a client that takes one of them out marks it in the block, as always.
+//! The client before is over: it left in order, or its session was ended and what it had begun was decided. So an
+//! object of its block that is not in the index now never will be, whichever client retired it or was about to: it is
+//! retired here once more, and free when no operation is left that may have read its address. Any other client that has
+//! retired it frees it as well; that is done once, as the [page](crate::client) of upkeep says. Objects in the index
+//! stay, and so do the extents of their values; a client that takes one of them out marks it in the block, as always.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ use crate::view::{Control, View};
 /// Bytes that are read at once.
 const CHUNK: u32 = 1 << 20;
 /// Objects that are looked for in the index at once.
-const LOOKS: usize = 64;
+const POLLS: usize = 64;
 
 /// What was found in a block.
 #[derive(Debug, Default)]
@@ -33,7 +34,8 @@ pub(super) struct Findings {
 }
 
 impl<N: Verbs + Control> Client<N> {
-    /// Takes over a block that the master has given to this client; whether it is one of a client that has gone. Else it is new.
+    /// Takes over a block that the master has given to this client; whether it is one of a client that has gone. Else
+    /// it is new.
     ///
     /// Cost: a round trip; then one for each MiB of it, one or two for each 64 objects that were written and not freed.
     pub async fn take_over(&self, at: Address) -> Result<bool, super::Error> {
@@ -89,7 +91,7 @@ impl<N: Verbs + Control> Client<N> {
                 _ => used.push((at, Identity(word), object)),
             }
         }
-        for used in used.chunks(LOOKS) {
+        for used in used.chunks(POLLS) {
             let looks = used
                 .iter()
                 .map(|(at, _, object)| self.is_shown(view, *at, object));
@@ -111,7 +113,7 @@ impl<N: Verbs + Control> Client<N> {
         let Some(record) = Record::decode(bytes) else {
             return Ok(false);
         };
-        let (candidates, _) = self.look(view, &Hash::of(record.key), &[]).await?;
+        let (candidates, _) = self.read_candidates(view, &Hash::of(record.key), &[]).await?;
         let has = |slot: crate::slot::value::Slot| match slot.unsealed().content() {
             Content::Object { at: shown, .. } => shown == at,
             _ => false,

@@ -1,19 +1,24 @@
 //! The adaptive index cache: where a client has last seen the objects of keys (section 4.6 of the FUSEE paper).
 //!
-//! An operation reads an object that it knows of in the same round trip as the key's slots. If a slot of the key names that object, it is the key's, and what was
-//! read is its content. **For that the memory must have held the same object whenever it was read**, before the slots or after them. It has, if the
-//! object was seen in the era that the operation begins in. Say that this is era *e*. Nobody had taken the object out of the index when it was seen, so whoever does takes
-//! it out later, and knows era *e* - 1 at least, as the era is counted on only when all clients know the present one. What was retired then is freed when the
-//! least era of all operations is *e* + 1. This operation began in *e*, and goes on.
+//! An operation reads an object that it knows of in the same round trip as the key's slots. If a slot of the key names
+//! that object, it is the key's, and what was read is its content. **For that the memory must have held the same object
+//! whenever it was read**, before the slots or after them. It has, if the object was seen in the era that the operation
+//! begins in. Say that this is era *e*. Nobody had taken the object out of the index when it was seen, so the client
+//! that does takes it out later, and knows era *e* - 1 at least, as the era is counted on only when all clients know
+//! the present one. What was retired then is freed when the least era of all operations is *e* + 1. This operation
+//! began in *e*, and goes on.
 //!
-//! Eras begin anew with a master: clients that have not heard of it know eras of the last one, which are far behind, until it has closed all regions. So an entry also has the number of the view
-//! in which it was made: whoever has the view of the closing has the new eras.
+//! Eras begin anew with a master: clients that have not heard of it know eras of the last one, which are far behind,
+//! until it has closed all regions. So an entry also has the number of the view in which it was made: a client that has
+//! the view of the closing has the new eras.
 //!
-//! An older entry says nothing, as its memory may have been freed and used again for the same key: an operation could read the old object and then the slot of the
-//! new one. Each use renews an entry, so the keys that are used several times in an era stay.
+//! An older entry says nothing, as its memory may have been freed and used again for the same key: an operation could
+//! read the old object and then the slot of the new one. Each use renews an entry, so the keys that are used several
+//! times in an era stay.
 //!
-//! An object of a key that is often changed is read in vain. So an entry counts how often it was asked for, and how often it was out of date; above
-//! [`Caching::invalid_max`] nothing is read along with the slots until enough of them have been right again.
+//! An object of a key that is often changed is read in vain. So an entry counts how often it was asked for, and how
+//! often it was out of date; above [`Caching::invalid_max`] nothing is read along with the slots until enough of them
+//! have been right again.
 
 use crate::index::layout::Hash;
 use crate::mutant::{self, Mutant};
@@ -25,7 +30,8 @@ use crate::verbs::Address;
 pub struct Caching {
     /// Entries; each has 32 bytes. Without any nothing is cached.
     pub entries: usize,
-    /// Of so many uses of an entry, in percent, the object may have been another one; above that it is not read along with the slots.
+    /// Of so many uses of an entry, in percent, the object may have been another one; above that it is not read along
+    /// with the slots.
     pub invalid_max: u32,
 }
 

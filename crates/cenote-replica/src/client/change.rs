@@ -38,10 +38,12 @@ pub enum Changed {
 impl<N: Verbs + Control> Client<N> {
     /// Binds a key to a value, whatever it was bound to.
     ///
-    /// A value that a block has no room for lies in several objects, up to 1 GiB, and less if blocks are smaller than 96 KiB: the object of the key names them.
+    /// A value that a block has no room for lies in several objects, up to 1 GiB, and less if blocks are smaller than
+    /// 96 KiB: the object of the key names them.
     ///
-    /// Cost: four round trips; one more if the key was bound, and the client has not used it in the same era. Up to two more if others change it at the same time. One more for each
-    /// further four blocks of a value that is longer than four.
+    /// Cost: four round trips; one more if the key was bound, and the client has not used it in the same era. Up to two
+    /// more if others change it at the same time. One more for each further four blocks of a value that is longer than
+    /// four.
     ///
     /// Errors: [`Error::TooLong`], [`Error::Full`], and those of the session and of damage.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
@@ -122,8 +124,8 @@ impl<N: Verbs + Control> Client<N> {
         changed
     }
 
-    /// An in-flight cell, if more than so many are left; else waits until one of this client's changes is over. A change that splits a segment needs a second one:
-    /// so changes leave one, or all could wait for each other.
+    /// An in-flight cell, if more than so many are left; else waits until one of this client's changes is over. A
+    /// change that splits a segment needs a second one: so changes leave one, or all could wait for each other.
     pub(super) async fn cell(&self, kept: usize) -> u32 {
         let mut attempt = 0;
         loop {
@@ -190,7 +192,7 @@ impl<N: Verbs + Control> Client<N> {
         let attempt = match attempt {
             Ok(attempt) => attempt,
             Err(error) => {
-                self.abandon(&pending);
+                self.give_up_memory(&pending);
                 return Err(error);
             }
         };
@@ -211,8 +213,9 @@ impl<N: Verbs + Control> Client<N> {
         Ok((attempt, identity))
     }
 
-    /// Gives up the memory of a change that has failed. Of one that is in a round the index may have the object: who takes over its block finds out.
-    fn abandon(&self, pending: &Pending<'_>) {
+    /// Gives up the memory of a change that has failed. Of one that is in a round the index may have the object: who
+    /// takes over its block finds out.
+    fn give_up_memory(&self, pending: &Pending<'_>) {
         if pending.round.borrow().is_some() || mutant::is(Mutant::FailedKept) {
             return;
         }
@@ -267,7 +270,8 @@ impl<N: Verbs + Control> Client<N> {
         }
     }
 
-    /// Retires what a change has replaced whose round was ended after an interruption. Nobody else does; if the master has, it does no harm twice.
+    /// Retires what a change has replaced whose round was ended after an interruption. Nobody else does; if the master
+    /// has, it does no harm twice.
     fn retire_replaced(&self, round: &Round) {
         if let Some(found) = round.found.as_ref().filter(|_| !mutant::is(Mutant::ReplacedKept)) {
             self.retire_found(found);
@@ -315,7 +319,7 @@ impl<N: Verbs + Control> Client<N> {
         let written = along.len();
         let ahead = self.ahead(view, &pending.hash, now);
         along.extend(ahead.iter().map(|(_, request)| request.clone()));
-        let (candidates, completions) = self.look(view, &pending.hash, &along).await?;
+        let (candidates, completions) = self.read_candidates(view, &pending.hash, &along).await?;
         all_written(&along[..written], &completions)?;
         self.heap.borrow_mut().written(pending.at);
         if !mutant::is(Mutant::ExtentsAfterHead) {

@@ -1,7 +1,8 @@
 //! Verbs of which a client does not know whether they will take effect yet.
 //!
-//! A write or swap whose completion is unknown may arrive at any time while its region has the same key. So the client that sent it asks for later views
-//! until the region has another key, before it goes on: else the verb could change memory that has been freed and used again.
+//! A write or swap whose completion is unknown may arrive at any time while its region has the same key. So the client
+//! that sent it asks for later views until the region has another key, before it goes on: else the verb could change
+//! memory that has been freed and used again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,9 +1,11 @@
-//! Values that are longer than a block: their parts lie in [extents](crate::object::Extent), which the object that the index names, the *head*, has a table of.
+//! Values that are longer than a block: their parts lie in [extents](crate::object::Extent), which the object that the
+//! index names, the *head*, has a table of.
 //!
-//! A change writes all extents before it goes on to the slot: the last batch of them goes out along with the head. So whoever sees the head finds the
-//! extents whole. They carry the head's identity. Whoever takes the head out of the index retires them with it, so they stay as long as an operation
-//! may have its address. After a crash nobody has to know of extents but who takes over their block ([`adopt`](super::adopt)): they belong to an object
-//! of the index if a slot of their key names their head, and the head has their identity.
+//! A change writes all extents before it goes on to the slot: the last batch of them goes out along with the head. So a
+//! client that sees the head finds the extents whole. They carry the head's identity. The client that takes the head
+//! out of the index retires them with it, so they stay as long as an operation may have its address. After a crash
+//! nobody has to know of extents but who takes over their block ([`adopt`](super::adopt)): they belong to an object of
+//! the index if a slot of their key names their head, and the head has their identity.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -68,7 +70,8 @@ impl<N: Verbs + Control> Client<N> {
         }
     }
 
-    /// Bytes of the object of a change, and memory for extents, if the value needs some. No more memory is taken if there is none left for all of them.
+    /// Bytes of the object of a change, and memory for extents, if the value needs some. No more memory is taken if
+    /// there is none left for all of them.
     pub(super) async fn room<'a>(
         &self,
         kind: Kind,
@@ -114,7 +117,8 @@ impl<N: Verbs + Control> Client<N> {
         extents.iter().for_each(|at| heap.give_back(*at));
     }
 
-    /// Writes the extents of a change that are not written yet, but for the last batch; returns the requests of that, to go out with the head.
+    /// Writes the extents of a change that are not written yet, but for the last batch; returns the requests of that,
+    /// to go out with the head.
     ///
     /// Cost: a round trip for each batch.
     pub(super) async fn write_extents(&self, view: &View, pending: &Pending<'_>) -> Step<Vec<Request>> {
@@ -231,7 +235,8 @@ impl<N: Verbs + Control> Client<N> {
         Ok(value)
     }
 
-    /// Keeps extents until nobody can have their addresses: with their head, and not after it, as they are freed in the order in which they were retired.
+    /// Keeps extents until nobody can have their addresses: with their head, and not after it, as they are freed in the
+    /// order in which they were retired.
     pub(super) fn retire_extents(&self, extents: &[Address], identity: Identity) {
         if mutant::is(Mutant::ExtentsKept) {
             return;
@@ -253,7 +258,7 @@ impl<N: Verbs + Control> Client<N> {
         if mutant::is(Mutant::ExtentsTaken) {
             return Ok(false);
         }
-        let (candidates, _) = self.look(view, &extent.hash, &[]).await?;
+        let (candidates, _) = self.read_candidates(view, &extent.hash, &[]).await?;
         let is_named = (candidates.alike(extent.hash.fingerprint)).any(|(_, at, _)| at == extent.head);
         if !is_named {
             return Ok(false);

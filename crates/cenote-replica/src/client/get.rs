@@ -74,8 +74,9 @@ impl Found {
 impl<N: Verbs + Control> Client<N> {
     /// The value of a key; `None` if it is bound to none.
     ///
-    /// Cost: two round trips; one if the key was used in the same era and has not changed since. More for the first key of a segment, if the segment is being split,
-    /// or while the key is being inserted. One more for each four blocks of a value that a block has no room for.
+    /// Cost: two round trips; one if the key was used in the same era and has not changed since. More for the first key
+    /// of a segment, if the segment is being split, or while the key is being inserted. One more for each four blocks
+    /// of a value that a block has no room for.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.found(key).await?.map(|found| found.value))
     }
@@ -100,7 +101,7 @@ impl<N: Verbs + Control> Client<N> {
         let (mut along, late_of) = self.late_copies(view, era);
         let written = along.len();
         along.extend(ahead.iter().map(|(_, request)| request.clone()));
-        let (candidates, completions) = self.look(view, &hash, &along).await?;
+        let (candidates, completions) = self.read_candidates(view, &hash, &along).await?;
         all_written(&along[..written], &completions)?;
         let ahead = Ahead::of(ahead, completions);
         let Some(found) = self.find(view, &candidates, &hash, key, ahead).await? else {
@@ -148,10 +149,11 @@ impl<N: Verbs + Control> Client<N> {
         Some((place, read(view, place.at, place.len).ok()?))
     }
 
-    /// Reads the candidates of a key at the primary, in its present segment, and sends some requests along with the first look.
+    /// Reads the candidates of a key at the primary, in its present segment, and sends some requests along with the
+    /// first look.
     ///
     /// Cost: one round trip; another for each split that the client has not heard of.
-    pub(super) async fn look(
+    pub(super) async fn read_candidates(
         &self,
         view: &View,
         hash: &Hash,
@@ -214,10 +216,11 @@ impl<N: Verbs + Control> Client<N> {
         Ok(())
     }
 
-    /// The object among the candidates that has the key, of which one may have been read ahead. Those in lost regions are in the way of no key that another one has.
+    /// The object among the candidates that has the key, of which one may have been read ahead. Those in lost regions
+    /// are in the way of no key that another one has.
     ///
-    /// Cost: nothing if no fingerprint is the key's, or the key's object was read ahead; else one round trip, and another if an object is longer than a slot can
-    /// say.
+    /// Cost: nothing if no fingerprint is the key's, or the key's object was read ahead; else one round trip, and
+    /// another if an object is longer than a slot can say.
     pub(super) async fn find(
         &self,
         view: &View,
@@ -294,9 +297,11 @@ impl<N: Verbs + Control> Client<N> {
         Ok(bytes_read(&request, completions.first())?.to_vec())
     }
 
-    /// Sees to it that all copies of the log of an object keep it in the index. Else, if the primary dies now, another insert of its key might be chosen.
+    /// Sees to it that all copies of the log of an object keep it in the index. Else, if the primary dies now, another
+    /// insert of its key might be chosen.
     ///
-    /// Cost: nothing, but for an object that was bound to a vacant slot just now, by a client that has done nothing since: then one round trip.
+    /// Cost: nothing, but for an object that was bound to a vacant slot just now, by a client that has done nothing
+    /// since: then one round trip.
     pub(super) async fn tell(&self, view: &View, found: &Found, era: u64) -> Step<()> {
         match found.said {
             Some(said) if said.outlasts() => Ok(()),
@@ -308,7 +313,8 @@ impl<N: Verbs + Control> Client<N> {
         }
     }
 
-    /// Sees to it that the log of an object says how its change has gone also when the index does not have it any more. Else, the change might be made again.
+    /// Sees to it that the log of an object says how its change has gone also when the index does not have it any more.
+    /// Else, the change might be made again.
     ///
     /// Cost: as [`Client::tell`]; the same if the log has one copy alone, and the object was bound to a vacant slot.
     pub(super) async fn tell_before_it_goes(&self, view: &View, found: &Found, era: u64) -> Step<()> {

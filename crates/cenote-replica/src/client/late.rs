@@ -1,13 +1,18 @@
 //! What the log of an insert says, and when.
 //!
-//! A change that binds a key to a vacant slot writes *bound* to its log in the round trip that shows the slot. So who finds *bound* in one copy does not know whether the others have it; if the node of
-//! that copy were lost with the slot's primary, nothing would say that the object was shown. It writes *decided* to the backups, waits, and may believe what the slot shows ([`Client::tell`]). The primary's copy
-//! says *decided* later, when all backups say so for certain: the change's own client, or the reader, writes it with whatever it sends next. From then on nobody who reads it has to write.
+//! A change that binds a key to a vacant slot writes *bound* to its log in the round trip that shows the slot. So who
+//! finds *bound* in one copy does not know whether the others have it; if the node of that copy were lost with the
+//! slot's primary, nothing would say that the object was shown. It writes *decided* to the backups, waits, and may
+//! believe what the slot shows ([`Client::tell`]). The primary's copy says *decided* later, when all backups say so for
+//! certain: the change's own client, or the reader, writes it with whatever it sends next. From then on nobody who
+//! reads it has to write.
 //!
 //! *Bound* is swapped for nothing, and never written over what another has decided.
 //!
-//! An entry is good for the era in which its operation began, and for the view under which it saw the object. Till an operation ends that began in that era, the object's memory is not used again, whoever takes it out of the index: as for the
-//! [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it would have said.
+//! An entry is good for the era in which its operation began, and for the view under which it saw the object. Till an
+//! operation ends that began in that era, the object's memory is not used again, whichever client takes it out of the index:
+//! as for the [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it
+//! would have said.
 
 use std::rc::Rc;
 
@@ -22,12 +27,14 @@ use crate::view::{Control, NodeId, Region, View};
 /// How many entries a client keeps, the newest ones.
 const KEPT: usize = 64;
 
-/// An object that the index shows, or has shown, and all backups of whose log say so, and whose last copy is to say *decided*.
+/// An object that the index shows, or has shown, and all backups of whose log say so, and whose last copy is to say
+/// *decided*.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Late {
     pub at: Address,
     pub identity: Identity,
-    /// The era in which the operation began that saw it in the index, or bound it there, and the view under which it did.
+    /// The era in which the operation began that saw it in the index, or bound it there, and the view under which it
+    /// did.
     pub seen: Moment,
 }
 
@@ -83,7 +90,8 @@ pub(super) fn bind(view: &View, at: Address, identity: Identity) -> Step<Vec<Req
     Ok(region.nodes.iter().copied().map(swap).collect())
 }
 
-/// The requests that note in all copies of a log that its change has won the slot of an object, unless they say more: without backups the slot shows the change before, so another may have decided by now.
+/// The requests that note in all copies of a log that its change has won the slot of an object, unless they say more:
+/// without backups the slot shows the change before, so another may have decided by now.
 pub(super) fn win(view: &View, at: Address, identity: Identity, won: Outcome) -> Step<Vec<Request>> {
     let region = region(view, at.region())?;
     let values: Rc<[u8]> = won.encode(identity)[..OUTCOME_KIND_AT as usize].into();

@@ -9,7 +9,8 @@ use crate::verbs::{Address, Verbs};
 use crate::view::{Control, View};
 
 impl<N: Verbs + Control> Client<N> {
-    /// Memory for an object that nobody else has. A removal gets the last one of a size, too, and a larger one: else a full map could not be emptied.
+    /// Memory for an object that nobody else has. A removal gets the last one of a size, too, and a larger one: else a
+    /// full map could not be emptied.
     pub(super) async fn allocate(&self, kind: Kind, bytes: u32, too_long: Error) -> Result<Address, Error> {
         let (block, size) = (self.layout.block, self.class(bytes, too_long)?);
         loop {
@@ -32,7 +33,8 @@ impl<N: Verbs + Control> Client<N> {
                 Ok(all_written(&batch, &completions)?)
             })
             .await?;
-            // Not before: another change of this client would use it, and whoever takes it over would find that it is not cut.
+            // Not before: another change of this client would use it, and the client that takes it over would find that
+            // it is not cut.
             self.heap.borrow_mut().cut(at, block, size);
         }
     }

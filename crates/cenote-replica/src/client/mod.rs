@@ -180,7 +180,7 @@ impl From<SessionEnded> for Trouble {
 pub(crate) type Step<T> = Result<T, Trouble>;
 
 /// How often a loser looks whether the round is over, before it asks for a later view.
-const LOOKS: u32 = 20;
+const POLLS: u32 = 20;
 /// How often something is tried again that ends by itself, such as a split of others, before the map counts as damaged.
 const ATTEMPTS_MAX: u32 = 10_000;
 

@@ -1,6 +1,7 @@
 //! Two parts that a client has made for the split of a segment, and offered as its successor.
 //!
-//! If the split is interrupted, nobody knows whether they are the successor, or become it. So the client keeps them, and asks when it has no verb any more that may arrive:
+//! If the split is interrupted, nobody knows whether they are the successor, or become it. So the client keeps them,
+//! and asks when it has no verb any more that may arrive:
 //!
 //! | the segment's successor, at the primary | the parts |
 //! |---|---|
@@ -73,7 +74,8 @@ impl<N: Verbs + Control> Client<N> {
         self.offers.borrow_mut().push(offer);
     }
 
-    /// What has become of parts that this client has kept for a segment. It may have kept others, if several of its operations have tried to split it.
+    /// What has become of parts that this client has kept for a segment. It may have kept others, if several of its
+    /// operations have tried to split it.
     ///
     /// Cost: nothing, or one round trip.
     pub(super) async fn offered(&self, view: &View, segment: Segment) -> Step<Offered> {
@@ -98,7 +100,8 @@ impl<N: Verbs + Control> Client<N> {
         }
     }
 
-    /// The word of a segment's successor at the primary, when no verb of this client may arrive any more that it does not wait for.
+    /// The word of a segment's successor at the primary, when no verb of this client may arrive any more that it does
+    /// not wait for.
     async fn successor(&self, view: &View, segment: Segment) -> Step<u64> {
         if let Some(region) = self.net.doubtful(view) {
             return Err(Interrupted { region }.into());

@@ -1,13 +1,16 @@
 //! Changes on a condition: a key gets another value if nobody has changed it since it was read (compare-and-swap).
 //!
-//! The condition is the identity of the change that bound the key, its *version*. Versions never come twice, so a value that comes back is no
-//! other's. A replacement takes the steps of a change of a key that has a slot; the swap of that slot, from the very object that was read, is the comparison. Two things differ:
+//! The condition is the identity of the change that bound the key, its *version*. Versions never come twice, so a value
+//! that comes back is no other's. A replacement takes the steps of a change of a key that has a slot; the swap of that
+//! slot, from the very object that was read, is the comparison. Two things differ:
 //!
-//! - **A loser** has not come just before the winner: what it asked for is gone. It looks again, and returns what the key is bound to.
-//! - **A blind write that loses against a replacement** has not come just before it either, as the replacement found what was there before. It begins again. The
-//!   slot's bit *conditional* says so, and costs it no round trip to see.
+//! - **A loser** has not come just before the winner: what it asked for is gone. It looks again, and returns what the
+//!   key is bound to.
+//! - **A blind write that loses against a replacement** has not come just before it either, as the replacement found
+//!   what was there before. It begins again. The slot's bit *conditional* says so, and costs it no round trip to see.
 //!
-//! A replacement that was interrupted is completed or undone by the master as any change is. If it was undone, it looks again: its condition may hold still.
+//! A replacement that was interrupted is completed or undone by the master as any change is. If it was undone, it looks
+//! again: its condition may hold still.
 
 use super::change::not_reserved;
 use super::get::Found;
@@ -54,8 +57,8 @@ impl<N: Verbs + Control> Client<N> {
 
     /// Binds a key to a value if it is bound to the value of this version.
     ///
-    /// Cost: four round trips; one more if the client has not used the key in the same era. If the key has changed, one or two; up to four more if it changes
-    /// at the same time.
+    /// Cost: four round trips; one more if the client has not used the key in the same era. If the key has changed, one
+    /// or two; up to four more if it changes at the same time.
     pub async fn replace_if(&self, key: &[u8], expected: Identity, value: &[u8]) -> Result<Replaced, Error> {
         not_reserved(key)?;
         self.replace_any(key, expected, value).await

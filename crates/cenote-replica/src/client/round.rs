@@ -7,7 +7,7 @@ use super::change::Changed;
 use super::get::Found;
 use super::late::{Late, all_bound, all_won, bind, win};
 use super::pending::{Attempt, Pending, Round, Stage};
-use super::{Client, LOOKS, Step, Trouble, all_written, region, writes};
+use super::{Client, POLLS, Step, Trouble, all_written, region, writes};
 use crate::index::candidates::{Seen, Segment};
 use crate::mutant::{self, Mutant};
 use crate::object::{Kind, OUTCOME_AT, Outcome};
@@ -30,7 +30,8 @@ impl<N: Verbs + Control> Client<N> {
         self.keep_stage(pending, attempt)
     }
 
-    /// If an attempt was interrupted by a verb on its own word, nobody but who makes the copies equal knows how it went.
+    /// If an attempt was interrupted by a verb on its own word, nobody but who makes the copies equal knows how it
+    /// went.
     pub(super) fn keep_stage(&self, pending: &Pending<'_>, attempt: Step<Attempt>) -> Step<Attempt> {
         if let Err(Trouble::Interrupted(interrupted)) = &attempt
             && let Some(round) = pending.round.borrow_mut().as_mut()
@@ -149,9 +150,10 @@ impl<N: Verbs + Control> Client<N> {
         Ok(Attempt::Shown)
     }
 
-    /// Changes a slot that has the key, without backups. The primary decides, so the log follows: a change whose log is empty has its object in the slot, or
-    /// who replaced that object has written the log. A removal leaves no object in the slot, so it puts its own there, tentative, until it has written
-    /// its log: from then on the key is removed. The log may have backups, though the slot has none.
+    /// Changes a slot that has the key, without backups. The primary decides, so the log follows: a change whose log is
+    /// empty has its object in the slot, or who replaced that object has written the log. A removal leaves no object in
+    /// the slot, so it puts its own there, tentative, until it has written its log: from then on the key is removed.
+    /// The log may have backups, though the slot has none.
     async fn replace_alone(
         &self,
         view: &View,
@@ -204,7 +206,7 @@ impl<N: Verbs + Control> Client<N> {
             false => swap_backups(&self.net, word, old, new.0).await?,
         };
         if verdict == Verdict::Lost {
-            await_end(&self.net, word, old, LOOKS).await?;
+            await_end(&self.net, word, old, POLLS).await?;
             pending.round.take();
             return Ok(Attempt::Again);
         }
@@ -241,10 +243,11 @@ impl<N: Verbs + Control> Client<N> {
         Ok(Attempt::Shown)
     }
 
-    /// Lets another client go first that inserts the key, or that has begun to remove it. One that does not come to an end stands still, or is dead: a later view ends its change.
+    /// Lets another client go first that inserts the key, or that has begun to remove it. One that does not come to an
+    /// end stands still, or is dead: a later view ends its change.
     pub(super) async fn let_pass(&self, pending: &Pending<'_>, word: Word<'_>) -> Step<Attempt> {
         let given_up = pending.given_up.get();
-        if given_up == LOOKS && !mutant::is(Mutant::TwinUntold) {
+        if given_up == POLLS && !mutant::is(Mutant::TwinUntold) {
             pending.given_up.set(0);
             return Err(Interrupted {
                 region: word.at.region(),
@@ -262,7 +265,7 @@ impl<N: Verbs + Control> Client<N> {
             pending.round.take();
             return Ok(Attempt::Over(Changed::Done));
         }
-        let winner = Slot(await_end(&self.net, word, old, LOOKS).await?);
+        let winner = Slot(await_end(&self.net, word, old, POLLS).await?);
         pending.round.take();
         if winner.unsealed().0 == old && !mutant::is(Mutant::SealTakenForChange) {
             // Nothing was changed but that it was sealed.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::join::join_all;
 use super::known::{depth_of, directory_word};
 use super::offers::{Offer, Offered};
-use super::{Client, Error, LOOKS, Step, all_written, bytes_read, read, writes};
+use super::{Client, Error, POLLS, Step, all_written, bytes_read, read, writes};
 use crate::index::candidates::{Segment, image};
 use crate::index::layout::{DEPTH_MAX, Hash, SIBLING_AT, SUCCESSOR_AT, successor_word};
 use crate::mutant::{self, Mutant};
@@ -88,7 +88,7 @@ impl<N: Verbs + Control> Client<N> {
         while !slot.is_sealed() {
             if slot.content() == Content::Tentative {
                 // Its client takes it back or makes it an object.
-                slot = Slot(await_end(&self.net, word, slot.0, LOOKS).await?);
+                slot = Slot(await_end(&self.net, word, slot.0, POLLS).await?);
                 continue;
             }
             let (old, new) = (slot.0, slot.sealed().0);
@@ -96,7 +96,7 @@ impl<N: Verbs + Control> Client<N> {
                 && swap_primary(&self.net, word, old, new).await? == Verdict::Won;
             slot = match is_won {
                 true => slot.sealed(),
-                false => Slot(await_end(&self.net, word, old, LOOKS).await?),
+                false => Slot(await_end(&self.net, word, old, POLLS).await?),
             };
         }
         Ok(())
@@ -177,7 +177,7 @@ impl<N: Verbs + Control> Client<N> {
             && swap_primary(&self.net, word, 0, mine).await? == Verdict::Won;
         let winner = match is_won {
             true => mine,
-            false => await_end(&self.net, word, 0, LOOKS).await?,
+            false => await_end(&self.net, word, 0, POLLS).await?,
         };
         if winner == mine {
             let known = |n: usize| Segment {
@@ -210,7 +210,8 @@ impl<N: Verbs + Control> Client<N> {
         Ok(())
     }
 
-    /// Has one entry of the directory name a part, unless it names one that is as deep. It may name an ancestor, if who split that has died.
+    /// Has one entry of the directory name a part, unless it names one that is as deep. It may name an ancestor, if who
+    /// split that has died.
     async fn enter_one(&self, view: &View, prefix: u64, part: Segment) -> Step<()> {
         let word = self.word(view, self.layout.directory.plus(8 * prefix as u32))?;
         let new = directory_word(part);
@@ -228,7 +229,7 @@ impl<N: Verbs + Control> Client<N> {
             if is_won {
                 return Ok(());
             }
-            await_end(&self.net, word, old, LOOKS).await?;
+            await_end(&self.net, word, old, POLLS).await?;
         }
         Ok(())
     }

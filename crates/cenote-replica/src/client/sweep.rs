@@ -1,7 +1,8 @@
 //! Objects of a client's own blocks that nobody else will free any more.
 //!
-//! Whoever takes an object out of the index has to free it, and knows of it in its own memory alone. If that client goes before, in order or not, the object
-//! stays in somebody else's block. So each client that hears of sessions that have ended looks at its blocks once more, in the background. What it may find is
+//! The client that takes an object out of the index has to free it, and knows of it in its own memory alone. If that
+//! client goes before, in order or not, the object stays in somebody else's block. So each client that hears of
+//! sessions that have ended looks at its blocks once more, in the background. What it may find is
 //!
 //! | an object | what becomes of it |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | in no slot, not freed | it is retired here, as in a block that is taken over; if another has retired it as well, that does no harm |
 //! | freed, without a mark | who freed it went before it had set the mark: it is taken back |
 //!
-//! Sessions count as ended when what they had begun has been decided, so an object that is in no slot then will be in none later, if its own client has no change
-//! that goes on with it. A crash of this client leaves its blocks to others, who [take them over](super::adopt).
+//! Sessions count as ended when what they had begun has been decided, so an object that is in no slot then will be in
+//! none later, if its own client has no change that goes on with it. A crash of this client leaves its blocks to
+//! others, who [take them over](super::adopt).
 
 use std::collections::BTreeSet;
 
@@ -23,9 +25,11 @@ use crate::verbs::Verbs;
 use crate::view::Control;
 
 impl<N: Verbs + Control> Client<N> {
-    /// Looks through this client's blocks, if sessions have ended since it did so. Returns how many objects it took back.
+    /// Looks through this client's blocks, if sessions have ended since it did so. Returns how many objects it took
+    /// back.
     ///
-    /// Cost: nothing if none has; else a round trip for each MiB of its blocks, and one or two for each 64 objects that are in use.
+    /// Cost: nothing if none has; else a round trip for each MiB of its blocks, and one or two for each 64 objects that
+    /// are in use.
     pub(super) async fn sweep(&self) -> Result<usize, Error> {
         let ended = self.net.sessions_ended();
         if self.swept.get() == Some(ended) || mutant::is(Mutant::NotSwept) {

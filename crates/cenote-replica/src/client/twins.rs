@@ -1,10 +1,10 @@
 //! Two clients that insert one key at once, in different slots.
 //!
-//! Each shows its value where the other looks: at the first backup, or without backups at the primary, as tentative. Each shows it before it
-//! looks. So at least one sees the other. Who sees a twin that is bound, or in a smaller slot, gives up; who sees one in a greater slot waits:
-//! that one has seen it and gives up, or has not and is bound.
+//! Each shows its value where the other looks: at the first backup, or without backups at the primary, as tentative.
+//! Each shows it before it looks. So at least one sees the other. Who sees a twin that is bound, or in a smaller slot,
+//! gives up; who sees one in a greater slot waits: that one has seen it and gives up, or has not and is bound.
 
-use super::{Client, LOOKS, Step, bytes_read, read, region};
+use super::{Client, POLLS, Step, bytes_read, read, region};
 use crate::index::candidates::{Candidates, REQUESTS, Segment, requests};
 use crate::mutant::{self, Mutant};
 use crate::object::Record;
@@ -18,7 +18,8 @@ use super::pending::Pending;
 impl<N: Verbs + Control> Client<N> {
     /// Whether a change has to give up the slot that it has won, as another slot has the key.
     ///
-    /// Cost: one round trip; another for each fingerprint that is alike, and more while another client inserts the same key.
+    /// Cost: one round trip; another for each fingerprint that is alike, and more while another client inserts the same
+    /// key.
     pub(super) async fn is_twin(
         &self,
         view: &View,
@@ -35,7 +36,7 @@ impl<N: Verbs + Control> Client<N> {
             return Ok(false);
         }
         let shown = home.backups().first().copied().unwrap_or(primary);
-        for attempt in 0..LOOKS {
+        for attempt in 0..POLLS {
             let requests = |node| requests(self.layout.segments, segment, &pending.hash, node, home);
             let mut batch = Vec::from(requests(shown));
             if shown != primary {
@@ -105,7 +106,8 @@ impl<N: Verbs + Control> Client<N> {
         Ok(Record::decode(bytes).is_some_and(|record| record.key == pending.key))
     }
 
-    /// Ends the round of a slot that a change has won with a vacant value in the place of its own. `before` is what the primary holds.
+    /// Ends the round of a slot that a change has won with a vacant value in the place of its own. `before` is what the
+    /// primary holds.
     pub(super) async fn give_up(&self, word: Word<'_>, before: u64, mine: Slot) -> Step<()> {
         let vacant = Slot::vacant(self.identity()?.0);
         let interrupted = Interrupted {

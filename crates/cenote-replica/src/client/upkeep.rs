@@ -21,19 +21,25 @@ const LEAST: usize = 32;
 type Marked = (Cut, Vec<u32>);
 
 impl<N: Verbs + Control> Client<N> {
-    /// Frees what was retired long enough ago, and takes back what was freed in this client's blocks. Returns how many objects it took back.
+    /// Frees what was retired long enough ago, and takes back what was freed in this client's blocks. Returns how many
+    /// objects it took back.
     ///
     /// One upkeep at a time. When sessions have ended, it looks for objects that their clients were to free.
     ///
-    /// Cost: one round trip if a key was bound since the last change; one for each split of its own that was interrupted; one for each 128 objects that are freed, two more if some of them are in others' blocks; one for each 128 blocks, two for each block in which others have freed something; after a
-    /// session has ended, the transfer of the client's blocks, and a round trip or two for each 64 objects in them.
+    /// Cost: one round trip if a key was bound since the last change; one for each split of its own that was
+    /// interrupted; one for each 128 objects that are freed, two more if some of them are in others' blocks; one for
+    /// each 128 blocks, two for each block in which others have freed something; after a session has ended, the
+    /// transfer of the client's blocks, and a round trip or two for each 64 objects in them.
     pub async fn upkeep(&self) -> Result<usize, Error> {
         self.keep_up(usize::MAX, true).await
     }
 
-    /// The same for a client that goes on: of what was retired long enough ago it frees no more than half as many again as were retired since the last upkeep, or 32; and it reads the marks of its blocks only if it ran out of free objects of some size.
+    /// The same for a client that goes on: of what was retired long enough ago it frees no more than half as many again
+    /// as were retired since the last upkeep, or 32; and it reads the marks of its blocks only if it ran out of free
+    /// objects of some size.
     ///
-    /// What an era has left becomes free at once: if all clients freed it then, memory nodes would do little else for as long as that takes.
+    /// What an era has left becomes free at once: if all clients freed it then, memory nodes would do little else for
+    /// as long as that takes.
     ///
     /// Cost: that of [`Client::upkeep`], for fewer objects.
     pub async fn upkeep_in_part(&self) -> Result<usize, Error> {
@@ -76,10 +82,12 @@ impl<N: Verbs + Control> Client<N> {
         Ok(taken)
     }
 
-    /// Frees objects, unless they have been freed, and perhaps used again: first their own words, then the marks in their blocks, by which
-    /// the blocks' owners find them. Returns how many were this client's own: it takes those back. What is in regions that are lost stays so.
+    /// Frees objects, unless they have been freed, and perhaps used again: first their own words, then the marks in
+    /// their blocks, by which the blocks' owners find them. Returns how many were this client's own: it takes those
+    /// back. What is in regions that are lost stays so.
     async fn free(&self, view: &View, retired: &[Retired]) -> Step<usize> {
-        // One that is free already was retired twice, and may be taken and written before its word is known. One in a block that is taken over meanwhile was found to be free there.
+        // One that is free already was retired twice, and may be taken and written before its word is known. One in a
+        // block that is taken over meanwhile was found to be free there.
         let (was_free, was_own): (BTreeSet<Address>, BTreeSet<Address>) = {
             let heap = self.heap.borrow();
             let all = || retired.iter().map(|object| object.at);

@@ -114,8 +114,8 @@ impl Candidates {
             })
     }
 
-    /// The vacant slot that a new key should have: in the choice with more vacant ones, in its main bucket before the overflow bucket. All who see
-    /// the same choose the same. `None` if there is none.
+    /// The vacant slot that a new key should have: in the choice with more vacant ones, in its main bucket before the
+    /// overflow bucket. All who see the same choose the same. `None` if there is none.
     pub fn vacant(&self, segments: Segments, hash: &Hash) -> Option<Seen> {
         let choices = segments.choices(hash).map(|offset| {
             let begin = self.segment.at.plus(offset);
@@ -140,7 +140,8 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// A new segment's bytes: those of the slots that its label covers, each with its key's hash. The sibling is 0. `None` if they do not fit.
+/// A new segment's bytes: those of the slots that its label covers, each with its key's hash. The sibling is 0. `None`
+/// if they do not fit.
 pub fn image(segments: Segments, label: Label, content: &[(Hash, Slot)]) -> Option<Vec<u8>> {
     let mut bytes = vec![0; segments.bytes() as usize];
     bytes[..8].copy_from_slice(&label.word().to_le_bytes());
@@ -178,7 +179,7 @@ mod tests {
 
     const LABEL: Label = Label { depth: 0, prefix: 0 };
 
-    fn look(segments: Segments, bytes: &[u8], hash: &Hash) -> Candidates {
+    fn read(segments: Segments, bytes: &[u8], hash: &Hash) -> Candidates {
         let segment = Segment {
             at: Address::new(1, 4_096),
             label: LABEL,
@@ -212,7 +213,7 @@ mod tests {
             let bytes = image(segments, LABEL, &content).unwrap();
             assert_eq!(bytes.len(), segments.bytes() as usize);
             for (hash, slot) in &content {
-                let seen = look(segments, &bytes, hash);
+                let seen = read(segments, &bytes, hash);
                 assert!(seen.is_there() && !seen.is_sealed());
                 let alike = seen
                     .alike(hash.fingerprint)
@@ -236,14 +237,14 @@ mod tests {
         let segments = Segments::new(2).unwrap();
         let hash = Hash::of(b"key");
         let mut bytes = image(segments, LABEL, &[]).unwrap();
-        let vacant = look(segments, &bytes, &hash).vacant(segments, &hash).unwrap();
+        let vacant = read(segments, &bytes, &hash).vacant(segments, &hash).unwrap();
         assert_eq!(vacant.slot, Slot::UNUSED);
         bytes[8..16].copy_from_slice(&successor_word(Address::new(3, 64)).to_le_bytes());
-        assert_eq!(look(segments, &bytes, &hash).part, Some(Address::new(3, 64)));
+        assert_eq!(read(segments, &bytes, &hash).part, Some(Address::new(3, 64)));
         bytes[8..16].fill(0);
         let at = (vacant.at.offset() - 4_096) as usize;
         bytes[at..at + 8].copy_from_slice(&Slot::UNUSED.sealed().0.to_le_bytes());
-        let seen = look(segments, &bytes, &hash);
+        let seen = read(segments, &bytes, &hash);
         assert!(
             seen.is_sealed()
                 && seen.slots.contains(&Seen {
@@ -252,6 +253,6 @@ mod tests {
                 })
         );
         bytes[0] ^= 1;
-        assert!(!look(segments, &bytes, &hash).is_there());
+        assert!(!read(segments, &bytes, &hash).is_there());
     }
 }

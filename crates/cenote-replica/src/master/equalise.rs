@@ -1,9 +1,11 @@
-//! Completes or undoes what was going on in regions that were closed (FUSEE, section 5.2: the master acts as the representative last writer).
+//! Completes or undoes what was going on in regions that were closed (FUSEE, section 5.2: the master acts as the
+//! representative last writer).
 //!
-//! All regions are closed, with new keys, which nobody else has: no verb of anybody takes effect any more, on a slot or on a log. All that may differ between copies is named by
-//! in-flight cells: the words that a change's key may use, and the words of a segment that is being split. Each word becomes what the first
-//! of its nodes holds. If that was the primary, what had not come to the primary is undone. If it was a backup, it holds what the primary
-//! held or was about to hold.
+//! All regions are closed, with new keys, which nobody else has: no verb of anybody takes effect any more, on a slot or
+//! on a log. All that may differ between copies is named by in-flight cells: the words that a change's key may use, and
+//! the words of a segment that is being split. Each word becomes what the first of its nodes holds. If that was the
+//! primary, what had not come to the primary is undone. If it was a backup, it holds what the primary held or was about
+//! to hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -67,7 +69,8 @@ impl Log {
         }
     }
 
-    /// Whether no other change of the key may be chosen in the place of this one: its slot may have been seen at the primary.
+    /// Whether no other change of the key may be chosen in the place of this one: its slot may have been seen at the
+    /// primary.
     fn stays(self) -> bool {
         self.said.is_some_and(Outcome::stays)
     }
@@ -185,8 +188,9 @@ impl<V: Verbs> Equalise<'_, V> {
         Ok((splits, objects))
     }
 
-    /// The change that wrote an object; `None` if the object is not whole, so that its change had done nothing, or is another one by now than the cell
-    /// names: a cell names its last object until it has a next one, and that object's memory may have been used again.
+    /// The change that wrote an object; `None` if the object is not whole, so that its change had done nothing, or is
+    /// another one by now than the cell names: a cell names its last object until it has a next one, and that object's
+    /// memory may have been used again.
     async fn change(&self, slot: Slot) -> Step<Option<Going>> {
         let Content::Object { at, len, .. } = slot.content() else {
             return Ok(None);
@@ -202,13 +206,15 @@ impl<V: Verbs> Equalise<'_, V> {
             kind: record.kind,
             key: record.key.to_vec(),
             hash: Hash::of(record.key),
-            // Not the cell's: the object may be another one than the cell was written for, and that one have been conditional.
+            // Not the cell's: the object may be another one than the cell was written for, and that one have been
+            // conditional.
             slot: slot_of(at, &record),
             log: log(&copies, record.identity),
         }))
     }
 
-    /// The bytes of an object at all nodes of its region, which differ in its log at most, once it is whole; none if there is no object.
+    /// The bytes of an object at all nodes of its region, which differ in its log at most, once it is whole; none if
+    /// there is no object.
     async fn copies(&self, at: Address, len: Option<u32>) -> Step<Vec<Vec<u8>>> {
         let len = match len {
             Some(len) => Some(len),
@@ -418,8 +424,9 @@ fn unless_lost<T>(step: Step<T>) -> Step<Option<T>> {
     }
 }
 
-/// Whether no other slot may be chosen in the place of one. A change of a slot that had the key is nobody's twin, though its log may be empty still: an insert that did not
-/// see the key comes after it. Nor is one whose slot was sealed: who did that saw it at the primary.
+/// Whether no other slot may be chosen in the place of one. A change of a slot that had the key is nobody's twin,
+/// though its log may be empty still: an insert that did not see the key comes after it. Nor is one whose slot was
+/// sealed: who did that saw it at the primary.
 fn stays(slot: Slot, log: Log) -> bool {
     log.stays() || slot.is_replacing() || slot.is_sealed()
 }
@@ -429,7 +436,8 @@ pub fn gives_way((mine, log): (Seen, Log), (other, of_other): (Seen, Log)) -> bo
     !stays(mine.slot, log) && (stays(other.slot, of_other) || other.at < mine.at)
 }
 
-/// How a change has gone: by the slot that it `wants`, by what its log says, and by what the slots of its key hold, now that their copies are equal.
+/// How a change has gone: by the slot that it `wants`, by what its log says, and by what the slots of its key hold, now
+/// that their copies are equal.
 pub fn outcome(wants: Slot, said: Option<Outcome>, slots: &[Slot]) -> Outcome {
     let has = |slot: Slot| slots.iter().any(|seen| seen.wanted() == slot.wanted());
     let is_shown = match said {

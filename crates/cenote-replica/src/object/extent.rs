@@ -12,7 +12,8 @@
 //! | 56 to 63 | hash of the key: which segment |
 //! | from 64 | the part |
 //!
-//! The *head* is the object that the index names. It has a [`Table`] in the place of the value: the value's length, and where the extents are.
+//! The *head* is the object that the index names. It has a [`Table`] in the place of the value: the value's length, and
+//! where the extents are.
 
 use super::record::{Identity, word};
 use crate::index::layout::Hash;
@@ -104,7 +105,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// How many extents a value of so many bytes has, of parts of at most so many; `None` if it is longer than [`LONG_MAX`].
+    /// How many extents a value of so many bytes has, of parts of at most so many; `None` if it is longer than
+    /// [`LONG_MAX`].
     pub fn count(len: u64, part: u32) -> Option<u32> {
         let is_value = len <= LONG_MAX && part > 0;
         is_value.then(|| len.div_ceil(u64::from(part)) as u32)

@@ -12,8 +12,8 @@
 //! | 56 to 63 | hash of the key: which segment |
 //! | from 64 | key, then value |
 //!
-//! All but the outcome is written once, in one batch with everything else that the change does first. The outcome is written
-//! later, in place, by the client or the master that decides the change.
+//! All but the outcome is written once, in one batch with everything else that the change does first. The outcome is
+//! written later, in place, by the client or the master that decides the change.
 
 mod extent;
 mod outcome;

@@ -21,7 +21,8 @@ pub enum Outcome {
     },
     /// It has won a vacant slot, and no other slot has its key: the primary is being swapped, or has been.
     Bound,
-    /// The index has it, or had it: a client that saw it there, or the master that made the copies of its slot equal, says so.
+    /// The index has it, or had it: a client that saw it there, or the master that made the copies of its slot equal,
+    /// says so.
     Decided,
     /// The index does not have it: the master that made the copies of its slot equal says so.
     Undone,

@@ -15,8 +15,8 @@ pub enum Judgement {
     Lost,
 }
 
-/// Judges for the writer of `mine` by what the backups hold: `held` has a value for each backup. Without backups everybody has
-/// won, and the primary's swap decides.
+/// Judges for the writer of `mine` by what the backups hold: `held` has a value for each backup. Without backups
+/// everybody has won, and the primary's swap decides.
 pub fn judge(held: &[u64], mine: u64) -> Judgement {
     let count = |value: u64| held.iter().filter(|held| **held == value).count();
     let ours = count(mine);

@@ -1,10 +1,10 @@
 //! Reading and writing one replicated word: SNAPSHOT (FUSEE, section 4.3, algorithm 1).
 //!
-//! A write is made of parts, so that a change of the index can do its own work in the same round trips: [`swap_backups`], what
-//! the change does before the word shows, [`swap_primary`]; for who has lost, [`await_end`].
+//! A write is made of parts, so that a change of the index can do its own work in the same round trips:
+//! [`swap_backups`], what the change does before the word shows, [`swap_primary`]; for who has lost, [`await_end`].
 //!
-//! Each part is for one view. [`Interrupted`] says that a verb was refused, or that nobody knows what it did; then the caller
-//! asks for a later view, under which all copies of the word are equal, and looks at it again.
+//! Each part is for one view. [`Interrupted`] says that a verb was refused, or that nobody knows what it did; then the
+//! caller asks for a later view, under which all copies of the word are equal, and looks at it again.
 
 use crate::mutant::{self, Mutant};
 use crate::slot::rules::{Judgement, judge};
@@ -86,7 +86,8 @@ pub async fn read(verbs: &impl Verbs, word: Word<'_>) -> Result<u64, Interrupted
     word.was(completions.first().unwrap_or(&Completion::Unknown))
 }
 
-/// Puts `new` in the place of `old`, which the primary held a moment ago, at all backups; or finds that another is quicker.
+/// Puts `new` in the place of `old`, which the primary held a moment ago, at all backups; or finds that another is
+/// quicker.
 ///
 /// Nobody else may ever write `new` to this word, except who wants the very same, and then both win.
 ///
@@ -129,7 +130,8 @@ pub async fn swap_backups(
     Ok(Verdict::Won)
 }
 
-/// Ends the round of who has won: puts `new` in the place of `old` at the primary. Without backups this decides who has won.
+/// Ends the round of who has won: puts `new` in the place of `old` at the primary. Without backups this decides who has
+/// won.
 ///
 /// Cost: one round trip.
 pub async fn swap_primary(

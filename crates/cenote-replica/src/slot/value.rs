@@ -12,10 +12,11 @@
 //! | 62 | sealed | sealed |
 //! | 63 | 0 | 1 |
 //!
-//! Zero is vacant as well: a slot that nothing was ever in. A tentative object does not count yet: its key may be in another slot. Only words without
-//! backups are ever tentative. A conditional object came in the place of the very one that its change had asked for: no other change can have come just before it.
-//! A replacing object came in the place of another one of its key, so it is nobody's twin. Its change sees that when it has read the slots: one change may have tried to
-//! put its object into a vacant slot first, so that these are two values of one object.
+//! Zero is vacant as well: a slot that nothing was ever in. A tentative object does not count yet: its key may be in
+//! another slot. Only words without backups are ever tentative. A conditional object came in the place of the very one
+//! that its change had asked for: no other change can have come just before it. A replacing object came in the place of
+//! another one of its key, so it is nobody's twin. Its change sees that when it has read the slots: one change may have
+//! tried to put its object into a vacant slot first, so that these are two values of one object.
 
 use crate::verbs::{Address, GRANULE};
 

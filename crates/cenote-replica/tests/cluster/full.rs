@@ -16,8 +16,8 @@ use super::network::{Port, World};
 use super::plan::{Plan, ROOT, layout};
 use super::run::{copies_are_equal, drive, empty, join};
 
-/// A client binds keys until a segment would have to be split for which there may be no block; then it tries in vain, again and again, with values of so many bytes, for which there
-/// is room. Returns what has become of the memory.
+/// A client binds keys until a segment would have to be split for which there may be no block; then it tries in vain,
+/// again and again, with values of so many bytes, for which there is room. Returns what has become of the memory.
 pub fn try_in_vain(len: usize, blocks: u32) -> Result<(), String> {
     let plan = Plan::default();
     let world = empty(&plan);
@@ -93,7 +93,8 @@ fn segments(world: &World) -> BTreeSet<Address> {
     found
 }
 
-/// A client splits a segment, and the swap of its successor does not come back, five times; each time the regions are closed. Returns how many parts are neither in the index nor free when it has gone on.
+/// A client splits a segment, and the swap of its successor does not come back, five times; each time the regions are
+/// closed. Returns how many parts are neither in the index nor free when it has gone on.
 pub fn parts_of_splits() -> usize {
     let plan = Plan::default();
     let world = empty(&plan);

@@ -29,21 +29,21 @@ pub fn check(world: &Shared, plan: &Plan, living: &[Rc<Client<Port>>], slots: &[
     };
     nothing_is_lost(&world.borrow(), &in_use, owner).map_err(|why| format!("of those that live: {why}"))?;
     // All have gone, with what they had retired; another takes over their blocks.
-    let heir = join(world, plan, plan.clients + 1);
+    let adopter = join(world, plan, plan.clients + 1);
     let blocks: Vec<Address> = {
         let mut world = world.borrow_mut();
         world.gone.extend(1..=plan.clients);
         world.blocks.keys().copied().collect()
     };
-    let taking = Rc::clone(&heir);
+    let taking = Rc::clone(&adopter);
     let take = async move {
         for at in blocks {
             taking.take_over(at).await.unwrap();
         }
     };
     drive(world, vec![Box::pin(take)]);
-    rest(world, &[Rc::clone(&heir)]);
-    nothing_is_lost(&world.borrow(), &in_use, |_| Some(Rc::clone(&heir)))
+    rest(world, &[Rc::clone(&adopter)]);
+    nothing_is_lost(&world.borrow(), &in_use, |_| Some(Rc::clone(&adopter)))
         .map_err(|why| format!("after all have gone: {why}"))
 }
 
@@ -138,7 +138,7 @@ fn nothing_is_lost(
     owner: impl Fn(u32) -> Option<Rc<Client<Port>>>,
 ) -> Result<(), String> {
     for (at, (client, _)) in &world.blocks {
-        // Zero: its client has died before it had cut it, and whoever gets it next cuts it.
+        // Zero: its client has died before it had cut it, and the client that gets it next cuts it.
         let Some(cut) = Cut::new(*at, BLOCK, word(world, *at) as u32) else {
             continue;
         };

@@ -29,7 +29,8 @@ fn alike(plan: &Plan) -> [Vec<u8>; 2] {
     [key(0), key(other)]
 }
 
-/// With one copy of everything the object of one of two such keys is lost with its node. Returns what is read of the other one, and of that.
+/// With one copy of everything the object of one of two such keys is lost with its node. Returns what is read of the
+/// other one, and of that.
 pub fn read_beside_what_is_lost() -> [Found; 2] {
     let plan = Plan {
         replicas: 1,

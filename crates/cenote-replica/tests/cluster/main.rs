@@ -1,5 +1,5 @@
-//! The operations of the map by the shipped code, on a simulated network: clients and nodes crash, clients are cut off, verbs arrive late and
-//! in pieces. What the clients saw is linearizable, and afterwards all copies are equal.
+//! The operations of the map by the shipped code, on a simulated network: clients and nodes crash, clients are cut off,
+//! verbs arrive late and in pieces. What the clients saw is linearizable, and afterwards all copies are equal.
 
 mod full;
 mod held;
@@ -210,7 +210,8 @@ fn all_fail_where_there_is_one_copy() {
     }
 }
 
-/// A write that was given up arrived when its memory had been freed and used again, as another region had been closed in its place.
+/// A write that was given up arrived when its memory had been freed and used again, as another region had been closed
+/// in its place.
 #[test]
 fn writes_that_arrive_late_harm_nobody() {
     let plan = Plan {
@@ -328,7 +329,8 @@ fn memory_that_is_used_too_early_is_found() {
     );
 }
 
-/// A master dies at any verb of a closing, and nodes with it; the next one closes again what the first had made equal in part. Regions get other copies, nodes hear of keys one after the other, and clients of none.
+/// A master dies at any verb of a closing, and nodes with it; the next one closes again what the first had made equal
+/// in part. Regions get other copies, nodes hear of keys one after the other, and clients of none.
 fn dying_masters() -> Plan {
     Plan {
         master_crashes: 3,

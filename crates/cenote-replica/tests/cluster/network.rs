@@ -1,5 +1,5 @@
-//! A simulated network of memory nodes: every verb arrives at a time of its own, reads and writes line by line; nodes crash; clients
-//! are cut off; verbs of the dead arrive late.
+//! A simulated network of memory nodes: every verb arrives at a time of its own, reads and writes line by line; nodes
+//! crash; clients are cut off; verbs of the dead arrive late.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -498,7 +498,7 @@ impl Port {
 
 impl Port {
     /// Waits until verbs that are not late have arrived.
-    pub async fn settle(&self) {
+    pub async fn quiesce(&self) {
         self.pause(6).await;
     }
 }

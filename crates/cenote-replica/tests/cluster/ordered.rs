@@ -38,7 +38,8 @@ fn short(value: &[u8]) -> u64 {
     u64::from_le_bytes(value[..8].try_into().unwrap())
 }
 
-/// Whether a scan has keys that it was asked for, in order and no more; and what it says of each of the keys `0..keys` that it has passed over.
+/// Whether a scan has keys that it was asked for, in order and no more; and what it says of each of the keys `0..keys`
+/// that it has passed over.
 fn passed(
     (from, to, limit): (u64, u64, usize),
     is_back: bool,

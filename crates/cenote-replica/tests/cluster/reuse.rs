@@ -12,8 +12,8 @@ use super::master::Master;
 use super::plan::{BLOCK, OBJECTS, Plan};
 use super::run::{drive, empty, join};
 
-/// The reader reads the object at once, the slots late. Between the two the writer frees the object, whose key it has changed eras ago, and binds the key to a new one at
-/// the same place. Returns what the reader finds.
+/// The reader reads the object at once, the slots late. Between the two the writer frees the object, whose key it has
+/// changed eras ago, and binds the key to a new one at the same place. Returns what the reader finds.
 pub fn read_over_reuse() -> Vec<u8> {
     let plan = Plan {
         replicas: 1,
@@ -43,7 +43,7 @@ pub fn read_over_reuse() -> Vec<u8> {
         of_reader.set(value.unwrap());
     };
     let writes = async move {
-        writer.net().settle().await;
+        writer.net().quiesce().await;
         writer.upkeep().await.unwrap();
         writer.put(b"key", b"six").await.unwrap();
         shared.borrow_mut().late = None;
@@ -58,8 +58,10 @@ fn an_object_of_an_era_before_is_not_believed() {
     assert!(found == b"six" || found == b"two", "{found:?}");
 }
 
-/// A client that has joined under a new master knows an era of that one before the others do, and reads what another one has inserted. One that has not heard of that era yet removes it, and frees it at once after the
-/// closing with which all hear of it; its memory gets a part of a long value. Returns what is read of that when the first client has done something else.
+/// A client that has joined under a new master knows an era of that one before the others do, and reads what another
+/// one has inserted. One that has not heard of that era yet removes it, and frees it at once after the closing with
+/// which all hear of it; its memory gets a part of a long value. Returns what is read of that when the first client has
+/// done something else.
 pub fn log_over_reuse() -> Result<Option<Vec<u8>>, Error> {
     let plan = Plan::default();
     let world = empty(&plan);

@@ -504,7 +504,8 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
     Ok(adopted)
 }
 
-/// As if clients had sent heartbeats. They hear of a new era at different times, and before all have, there is no later one.
+/// As if clients had sent heartbeats. They hear of a new era at different times, and before all have, there is no later
+/// one.
 fn advance_era(world: &Shared, clients: &[Rc<Client<Port>>], tasks: &[Task], fault: Option<Fault>) {
     let living: Vec<&Rc<Client<Port>>> = clients
         .iter()

@@ -18,7 +18,8 @@ use super::network::Port;
 use super::plan::{Plan, layout};
 use super::run::{drive, empty};
 
-/// Two keys and slots: both keys have the same slot in an empty map; and beside the other one the first has a slot before that.
+/// Two keys and slots: both keys have the same slot in an empty map; and beside the other one the first has a slot
+/// before that.
 struct Places {
     key: Vec<u8>,
     other: Vec<u8>,
@@ -55,8 +56,9 @@ fn places(plan: &Plan) -> Places {
     unreachable!("one of eight keys or so")
 }
 
-/// A client inserts a key, and stands still when its slot has come to the backup, or, with one copy, is tentative. Another one inserts the same key, which has a greater slot by then.
-/// Returns what it returns, and what the first one does when it goes on.
+/// A client inserts a key, and stands still when its slot has come to the backup, or, with one copy, is tentative.
+/// Another one inserts the same key, which has a greater slot by then. Returns what it returns, and what the first one
+/// does when it goes on.
 pub fn insert_beside_one_that_stands_still(replicas: usize) -> (Result<bool, Error>, bool) {
     let plan = Plan {
         replicas,

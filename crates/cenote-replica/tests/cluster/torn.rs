@@ -12,8 +12,9 @@ use super::network::Port;
 use super::plan::Plan;
 use super::run::{drive, empty};
 
-/// With one copy of everything a client puts a key, and its log is late. Another one reads what it has put, and puts another value over it. Then one word of the first client's log arrives, and the regions are
-/// closed. Returns what is found at last.
+/// With one copy of everything a client puts a key, and its log is late. Another one reads what it has put, and puts
+/// another value over it. Then one word of the first client's log arrives, and the regions are closed. Returns what is
+/// found at last.
 pub fn put_over_half_a_log() -> Option<Vec<u8>> {
     let plan = Plan {
         replicas: 1,
@@ -59,7 +60,7 @@ pub fn put_over_half_a_log() -> Option<Vec<u8>> {
                     _ => true,
                 });
             }
-            port.settle().await;
+            port.quiesce().await;
             world.borrow_mut().complaints.insert(0);
             go_on(&port, &mut master).await;
             world.borrow_mut().release(2);

@@ -5,14 +5,15 @@
 //! | a bucket, a root of the arena | sync word | the offset of its block; 0 before there is one |
 //! | a block | protected data | how many pairs, then each key and value |
 //!
-//! A reader loads the bucket and reads the block. A writer reads it too, writes a copy with its change, and [publishes](super::publish) it: the
-//! copy is written back, then a compare-exchange makes the bucket refer to it. If another writer was faster, it begins again.
+//! A reader loads the bucket and reads the block. A writer reads it too, writes a copy with its change, and
+//! [publishes](super::publish) it: the copy is written back, then a compare-exchange makes the bucket refer to it. If
+//! another writer was faster, it begins again.
 //!
-//! **Linearizability.** A call that changes the map takes effect at its exchange, every other at its last load of the bucket. Blocks are never
-//! used again, so a bucket that is as it was means that its pairs are.
+//! **Linearizability.** A call that changes the map takes effect at its exchange, every other at its last load of the
+//! bucket. Blocks are never used again, so a bucket that is as it was means that its pairs are.
 //!
-//! **Crash.** Before the exchange nobody knows the copy, and its bytes are lost to the arena; after it nothing is left to do. Nobody waits for
-//! anybody.
+//! **Crash.** Before the exchange nobody knows the copy, and its bytes are lost to the arena; after it nothing is left
+//! to do. Nobody waits for anybody.
 
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -48,7 +49,8 @@ pub struct Buckets<M: Memory, P> {
 
 /// Bytes that are published.
 fn published(at: u64, len: u64) -> Published {
-    // SAFETY: part of a block in the arena, as the caller has checked. A bucket referred to it, so it does not change any more.
+    // SAFETY: part of a block in the arena, as the caller has checked. A bucket referred to it, so it does not change
+    // any more.
     unsafe { Published::at(at, len) }
 }
 

@@ -1,8 +1,9 @@
 //! Bring your own index: a small one under the simulator's policies, crashes and checkers.
 //!
-//! `cargo run --release -p cenote-sim --example own_index` runs the index of `buckets.rs` under 200 seeds on each memory and with each of two
-//! policies, while processes die. With `-- stored` or `-- not-written-back` a fault is planted in it (`publish.rs`), to see what a failure looks
-//! like. Exit code: 0 if all runs passed, 1 if one failed, 2 for misuse.
+//! `cargo run --release -p cenote-sim --example own_index` runs the index of `buckets.rs` under 200 seeds on each
+//! memory and with each of two policies, while processes die. With `-- stored` or `-- not-written-back` a fault is
+//! planted in it (`publish.rs`), to see what a failure looks like. Exit code: 0 if all runs passed, 1 if one failed, 2
+//! for misuse.
 
 mod buckets;
 mod publish;

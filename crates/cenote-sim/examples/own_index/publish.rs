@@ -7,7 +7,8 @@ pub trait Publish: 'static {
     /// What the index is called.
     const NAME: &'static str;
 
-    /// Makes a bucket refer to the block of so many bytes at `block`, if it still refers to the one at `before`. Returns whether it did.
+    /// Makes a bucket refer to the block of so many bytes at `block`, if it still refers to the one at `before`.
+    /// Returns whether it did.
     fn publish<M: Memory>(mem: &M, bucket: SyncWord, before: u64, block: u64, len: u64) -> bool;
 }
 

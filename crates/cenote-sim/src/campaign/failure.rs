@@ -34,7 +34,8 @@ pub struct Failure {
 }
 
 impl Plan {
-    /// Says of a failing run what is wrong, with so many of the steps that led to it. Unless the schedule is to stay as it is, it is shrunk first.
+    /// Says of a failing run what is wrong, with so many of the steps that led to it. Unless the schedule is to stay as
+    /// it is, it is shrunk first.
     pub fn failure(&self, seed: u64, run: &Run, shrinks: bool, steps: usize) -> Failure {
         let mut decisions = run.outcome.decisions.clone();
         if shrinks {

@@ -21,7 +21,8 @@ use crate::profile::Profile;
 use crate::subjects::{Load, Makes, OwnIndex, Subject, below, pool, random};
 use crate::sweep::Moment;
 
-/// After so many steps a run counts as stuck, unless it is told otherwise, for each [`OPERATIONS`] operations of its threads.
+/// After so many steps a run counts as stuck, unless it is told otherwise, for each [`OPERATIONS`] operations of its
+/// threads.
 pub const STEPS_MAX: u64 = 4_000_000;
 /// See [`STEPS_MAX`].
 const OPERATIONS: u64 = 128;
@@ -77,7 +78,8 @@ pub struct Plan {
     pub draws_guidelines: bool,
     /// Whether misses bring the next line in too.
     pub prefetches: bool,
-    /// Whether the kernels have the asymmetric barrier (`membarrier`); else every announcement has a barrier of its own.
+    /// Whether the kernels have the asymmetric barrier (`membarrier`); else every announcement has a barrier of its
+    /// own.
     pub has_membarrier: bool,
     /// A planted fault, to see that it is found: compare-exchanges succeed whatever they find.
     pub blind_exchanges: bool,
@@ -113,7 +115,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// What its threads called, where the subject writes that down.
     pub history: Option<History<Op, Ret>>,
-    /// Whether its history has too many orders to search; then only what it says of each key was found to fit some order.
+    /// Whether its history has too many orders to search; then only what it says of each key was found to fit some
+    /// order.
     pub is_by_key: bool,
     /// The deaths, as they were drawn.
     pub crashes: Vec<Crash>,
@@ -154,7 +157,8 @@ impl std::fmt::Display for Explored {
 }
 
 impl Plan {
-    /// A plan as `cenote sim` has it unless it is told otherwise: two hosts of two threads with ten operations each, of which one may die.
+    /// A plan as `cenote sim` has it unless it is told otherwise: two hosts of two threads with ten operations each, of
+    /// which one may die.
     pub const fn new(subject: Subject, coherent: bool) -> Self {
         Self {
             subject,
@@ -267,7 +271,8 @@ impl Plan {
         })
     }
 
-    /// After so many steps a run is stuck: each exchange of a server's client takes those of both, while all others wait.
+    /// After so many steps a run is stuck: each exchange of a server's client takes those of both, while all others
+    /// wait.
     fn steps_of_a_run(&self) -> u64 {
         let operations = u64::from(self.hosts) * u64::from(self.threads) * u64::from(self.operations);
         let parts = operations.div_ceil(OPERATIONS).max(1);
@@ -291,14 +296,16 @@ impl Plan {
                     process,
                     step: (1 << magnitude) + below(&mut random, 1 << magnitude),
                     restarts: below(&mut random, 2) == 0 || self.subject.restarts(process),
-                    // On incoherent memory only its own process may recover it, and here no thread of that process does.
+                    // On incoherent memory only its own process may recover it, and here no thread of that process
+                    // does.
                     alone: self.subject == Subject::Group && self.coherent && seed.is_multiple_of(3),
                 }
             })
             .collect()
     }
 
-    /// The deaths of a seed, with one process dying a few steps after one of its moments instead. The draws depend on `death` too.
+    /// The deaths of a seed, with one process dying a few steps after one of its moments instead. The draws depend on
+    /// `death` too.
     pub fn dies_soon(&self, seed: u64, moments: &[Moment], death: u32) -> Vec<Crash> {
         let mut random = random(seed, 1 << 23 | death);
         // The last ones as often as all: a process that passes there does not pass again and make up for it.
@@ -324,7 +331,8 @@ impl Plan {
 
     fn policy(&self, seed: u64) -> Box<dyn Policy> {
         match self.policy {
-            // This baseline shares words within a process outside the simulated memory, which knows no order between the two.
+            // This baseline shares words within a process outside the simulated memory, which knows no order between
+            // the two.
             PolicyKind::Random if self.subject == Subject::Sherman => {
                 Box::new(RandomWalk::new(seed).without_buffers())
             }

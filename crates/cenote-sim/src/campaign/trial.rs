@@ -1,4 +1,5 @@
-//! Many seeds of one plan, up to the first that fails: for a program that brings its own index. `cenote sim` does the same, and more.
+//! Many seeds of one plan, up to the first that fails: for a program that brings its own index. `cenote sim` does the
+//! same, and more.
 
 use std::fmt;
 

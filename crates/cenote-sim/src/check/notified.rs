@@ -1,12 +1,14 @@
-//! Locks that survive their owners: exclusion, no lost locks (both by [`exclusion`]), and what successors are notified of.
+//! Locks that survive their owners: exclusion, no lost locks (both by [`exclusion`]), and what successors are notified
+//! of.
 //!
-//! **Notified.** If the last exclusive owner died before it began to unlock, the next owner is notified of the death, with a note that the
-//! dead owner had set or adopted. If it had begun to unlock and lived to the end, the next owner is not notified. If a process died
-//! while it asked for the lock, or while it unlocked, the next owner may be notified: to the lock, the dead process may have owned it.
-//! Shared owners are notified of the same, and the next owner after them too.
+//! **Notified.** If the last exclusive owner died before it began to unlock, the next owner is notified of the death,
+//! with a note that the dead owner had set or adopted. If it had begun to unlock and lived to the end, the next owner
+//! is not notified. If a process died while it asked for the lock, or while it unlocked, the next owner may be
+//! notified: to the lock, the dead process may have owned it. Shared owners are notified of the same, and the next
+//! owner after them too.
 //!
-//! `Granted` is written when the acquisition returns, `Released` before the first step of the unlock, `Ended` after its last,
-//! `Noting` before a note is set.
+//! `Granted` is written when the acquisition returns, `Released` before the first step of the unlock, `Ended` after its
+//! last, `Noting` before a note is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 

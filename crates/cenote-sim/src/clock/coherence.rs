@@ -1,8 +1,8 @@
 //! Caches that hardware keeps coherent, as far as they cost time: which host has which lines.
 //!
-//! A host reads a line that it has, and writes a line that no other host has, at the price of a hit. Otherwise the line is
-//! fetched from another host that has it, or from memory. A write takes it from the others. A host that has no room drops
-//! the least recently used line.
+//! A host reads a line that it has, and writes a line that no other host has, at the price of a hit. Otherwise the line
+//! is fetched from another host that has it, or from memory. A write takes it from the others. A host that has no room
+//! drops the least recently used line.
 //!
 //! **Limits.** Caches within a host are not modelled: a line that moves between its cores costs a hit. That favours the
 //! coherent machine.

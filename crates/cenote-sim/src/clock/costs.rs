@@ -83,7 +83,7 @@ impl Costs {
         match op.kind {
             Kind::Start | Kind::WriteBack | Kind::Invalidate | Kind::Prefetch | Kind::Fence => 0,
             Kind::Load => self.sync_load.latency(),
-            Kind::Store | Kind::Announce => self.sync_store.latency(),
+            Kind::Store | Kind::StoreSeqCst => self.sync_store.latency(),
             Kind::FetchLine if op.len > LINE => self.lines_alone(lines(op), self.miss),
             Kind::FetchLine => self.sync_load.latency(),
             Kind::CompareExchange | Kind::FetchModify => self.exchange.latency(),

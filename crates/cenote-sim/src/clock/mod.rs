@@ -1,5 +1,5 @@
-//! Virtual time: every thread has a clock, an operation moves it on by what the operation costs, and the thread whose clock
-//! is least runs next. So operations reach shared resources in the order of time, and each resource needs no more
+//! Virtual time: every thread has a clock, an operation moves it on by what the operation costs, and the thread whose
+//! clock is least runs next. So operations reach shared resources in the order of time, and each resource needs no more
 //! state than when it is free again.
 //!
 //! | operation | what it costs |
@@ -17,7 +17,8 @@
 //!
 //! To each of them the thread's computing between two operations is added.
 //!
-//! **Whole numbers.** All of the running state is in whole picoseconds, so that a run comes out the same on every machine.
+//! **Whole numbers.** All of the running state is in whole picoseconds, so that a run comes out the same on every
+//! machine.
 //!
 //! **Effects.** A sync operation takes effect when it is done: a load that waits in a queue returns what is there
 //! when it is served, and an exchange that fails has lost before its thread tries again.
@@ -26,10 +27,10 @@
 //! buffer. A write-back of a clean line costs what one of a dirty line does. A prefetch hint hides no latency. A
 //! compare-exchange does not wait for loads of the same line, nor they for it.
 //!
-//! **A coherent machine** has caches that cost what [`coherence`] says: every operation is a cached access, at the price of
-//! a hit, of a miss, or of a line's transfer from another host's cache; transfers of a line are one after another, but readers of a line that several caches
-//! have keep each other waiting for a hit's time only. A locked operation on a line
-//! that the host has alone costs a hit: that favours the coherent machine.
+//! **A coherent machine** has caches that cost what [`coherence`] says: every operation is a cached access, at the
+//! price of a hit, of a miss, or of a line's transfer from another host's cache; transfers of a line are one after
+//! another, but readers of a line that several caches have keep each other waiting for a hit's time only. A locked
+//! operation on a line that the host has alone costs a hit: that favours the coherent machine.
 
 mod coherence;
 mod costs;
@@ -182,7 +183,8 @@ impl Clock {
         found
     }
 
-    /// Moves a thread's clock to where an operation is done. Returns what it found, and what it takes if no other thread uses anything.
+    /// Moves a thread's clock to where an operation is done. Returns what it found, and what it takes if no other
+    /// thread uses anything.
     fn advance(&mut self, thread: u32, host: u32, op: Op, found: Found) -> (Found, u64) {
         if let Some(writes) = access(op.kind)
             && self.coherence.is_some()
@@ -199,7 +201,7 @@ impl Clock {
         thread.now = match op.kind {
             Kind::Start => now,
             Kind::Load => self.turns.take(op.at, now, costs.sync_load),
-            Kind::Store | Kind::Announce => self.turns.take(op.at, now, costs.sync_store),
+            Kind::Store | Kind::StoreSeqCst => self.turns.take(op.at, now, costs.sync_store),
             Kind::FetchLine if op.len > LINE => {
                 let begun = now.max(thread.complete);
                 self.links.pass(host, op.at, lines(op), begun, costs.miss)
@@ -230,8 +232,8 @@ impl Clock {
         (found, alone)
     }
 
-    /// The same for an access through coherent caches. The lines are the host's from now on: other hosts that want them wait behind it, even
-    /// those that have had them.
+    /// The same for an access through coherent caches. The lines are the host's from now on: other hosts that want them
+    /// wait behind it, even those that have had them.
     fn advance_coherent(&mut self, thread: u32, host: u32, op: Op, writes: bool) -> (Found, u64) {
         let Some(caches) = &mut self.coherence else {
             return (Found::Hit, 0);
@@ -332,7 +334,7 @@ fn is_sync(kind: Kind) -> bool {
         kind,
         Kind::Load
             | Kind::Store
-            | Kind::Announce
+            | Kind::StoreSeqCst
             | Kind::FetchLine
             | Kind::CompareExchange
             | Kind::FetchModify
@@ -343,7 +345,7 @@ fn is_sync(kind: Kind) -> bool {
 fn access(kind: Kind) -> Option<bool> {
     match kind {
         Kind::Load | Kind::Speculate | Kind::OwnedLoad | Kind::Read | Kind::FetchLine => Some(false),
-        Kind::Store | Kind::Announce | Kind::CompareExchange | Kind::FetchModify => Some(true),
+        Kind::Store | Kind::StoreSeqCst | Kind::CompareExchange | Kind::FetchModify => Some(true),
         Kind::OwnedStore | Kind::Write => Some(true),
         Kind::WriteBack | Kind::Invalidate | Kind::Prefetch | Kind::Fence => None,
         Kind::Start | Kind::Wait | Kind::Kernel => None,

@@ -87,13 +87,14 @@ impl Links {
         }
     }
 
-    /// When a request that sends one line has passed all that is before it on the links; its own way through them is a part of its latency.
+    /// When a request that sends one line has passed all that is before it on the links; its own way through them is a
+    /// part of its latency.
     pub fn reach(&mut self, host: u32, at: u64, now: u64) -> u64 {
         self.pass(host, at, 1, now, 0) - self.host_line.max(self.device_line)
     }
 
-    /// When so many lines are there that are asked for now. `latency` is one line's if nobody else uses the links; its way
-    /// through them is a part of it. The lines are taken to be the first of a range.
+    /// When so many lines are there that are asked for now. `latency` is one line's if nobody else uses the links; its
+    /// way through them is a part of it. The lines are taken to be the first of a range.
     pub fn pass(&mut self, host: u32, at: u64, lines: u64, now: u64, latency: u64) -> u64 {
         let host_free = &mut self.host_free[host as usize];
         let mut passed = now;

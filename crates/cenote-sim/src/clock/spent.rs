@@ -45,7 +45,7 @@ impl Part {
         let has_missed = matches!(found, Found::Missed(1..));
         match op.kind {
             Kind::Load => Self::Loads,
-            Kind::Store | Kind::Announce => Self::Stores,
+            Kind::Store | Kind::StoreSeqCst => Self::Stores,
             Kind::CompareExchange | Kind::FetchModify => Self::Exchanges,
             Kind::FetchLine => Self::Fetches,
             Kind::Speculate | Kind::OwnedStore | Kind::OwnedLoad | Kind::Read | Kind::Write if has_missed => {
@@ -73,7 +73,8 @@ pub struct Share {
     pub part: &'static str,
     /// Nanoseconds.
     pub ns: f64,
-    /// Of these, how many it waited for others: for links, for words, for queues of exchanges, for write-backs that waited for links.
+    /// Of these, how many it waited for others: for links, for words, for queues of exchanges, for write-backs that
+    /// waited for links.
     pub queued_ns: f64,
 }
 

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use cenote::memory::delegated::Wish;
-use cenote::memory::{Kernel, MapError, Memory, swap_by_exchanges};
+use cenote::memory::{Kernel, MappingError, Memory, swap_by_exchanges};
 use corosensei::Yielder;
 
 use super::op::{Kind, Op};
@@ -25,14 +25,14 @@ pub struct SimMemory<const COHERENT: bool> {
     is_direct: bool,
 }
 
-// SAFETY: a world and all its coroutines live on one operating system thread: `run` makes it, runs it to its end and drops
-// it. The contract asks for these bounds because real memory is shared by threads.
+// SAFETY: a world and all its coroutines live on one operating system thread: `run` makes it, runs it to its end and
+// drops it. The contract asks for these bounds because real memory is shared by threads.
 unsafe impl<const COHERENT: bool> Send for SimMemory<COHERENT> {}
 // SAFETY: as for `Send`.
 unsafe impl<const COHERENT: bool> Sync for SimMemory<COHERENT> {}
 
-/// Without a clock, a rest takes one wait for each of these, up to a maximum. Otherwise half a second of rests would be over before the
-/// thousands of pauses between two polls of a lock.
+/// Without a clock, a rest takes one wait for each of these, up to a maximum. Otherwise half a second of rests would be
+/// over before the thousands of pauses between two polls of a lock.
 const REST_PER_WAIT: Duration = Duration::from_micros(16);
 const LONGEST_REST: Duration = Duration::from_millis(1);
 
@@ -58,8 +58,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
 
     #[allow(clippy::mut_from_ref)]
     pub(super) fn world(&self) -> &mut World {
-        // SAFETY: the world outlives its coroutines, and they take turns: the one that runs is the only one that refers to it, for
-        // the length of one statement.
+        // SAFETY: the world outlives its coroutines, and they take turns: the one that runs is the only one that refers
+        // to it, for the length of one statement.
         unsafe { &mut *self.world.as_ptr() }
     }
 
@@ -92,15 +92,15 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         arrive(self.world, op);
     }
 
-    /// Whether the running thread is the server, and reads all mailboxes in one step. Then nothing happens between its fence and the last of
-    /// its loads: they find what memory holds.
+    /// Whether the running thread is the server, and reads all mailboxes in one step. Then nothing happens between its
+    /// fence and the last of its loads: they find what memory holds.
     fn reads_at_once(&self) -> bool {
         let world = self.world();
         self.is_direct && world.reads_at_once && world.server == Some(world.current)
     }
 
-    /// Waits for the running thread's turn to do a sync operation. Where there is a clock, that is when the operation is done: its time
-    /// is charged first.
+    /// Waits for the running thread's turn to do a sync operation. Where there is a clock, that is when the operation
+    /// is done: its time is charged first.
     fn arrive_sync(&self, op: Op, found: Found) {
         self.arrive(op);
         if self.world().clock.is_some() {
@@ -173,7 +173,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
         self.find(op, true)
     }
 
-    /// A load of another thread's owned word, past the caches. `must_see`: whether it must find what the owner has stored.
+    /// A load of another thread's owned word, past the caches. `must_see`: whether it must find what the owner has
+    /// stored.
     fn peek(&self, at: u64, must_see: bool) -> u64 {
         let op = Op::word(Kind::Load, at, 0);
         self.arrive_sync(op, Found::Hit);
@@ -196,8 +197,8 @@ impl<const COHERENT: bool> SimMemory<COHERENT> {
     /// How cached accesses are buffered: on a coherent machine there is one way only.
     pub(super) const CACHED: Way = if COHERENT { Way::Memory } else { Way::Cache };
 
-    /// Pins on incoherent memory are exchanges and stores of words in the process's own memory, which is not simulated. What the thread
-    /// stored before them is visible before them.
+    /// Pins on incoherent memory are exchanges and stores of words in the process's own memory, which is not simulated.
+    /// What the thread stored before them is visible before them.
     fn meets_own_process(&self) {
         if !COHERENT {
             self.world().drain_own();
@@ -238,7 +239,7 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         !self.is_direct && self.world().delegation.is_some()
     }
 
-    fn reserve(&self, at: u64, len: u64, _unshared: bool) -> Result<(), MapError> {
+    fn reserve(&self, at: u64, len: u64, _unshared: bool) -> Result<(), MappingError> {
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         let world = self.world();
@@ -251,11 +252,11 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
                 self.world().set_holes(at, len, false);
                 Ok(())
             }
-            _ => Err(MapError::NoSpace { bytes: len }),
+            _ => Err(MappingError::NoSpace { bytes: len }),
         }
     }
 
-    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MappingError> {
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         self.world().done(op, 0);
@@ -402,8 +403,8 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         }
     }
 
-    unsafe fn announce(&self, at: u64, value: u64) {
-        self.sync(Op::word(Kind::Announce, at, value), |_| Some(value));
+    unsafe fn store_seq_cst(&self, at: u64, value: u64) {
+        self.sync(Op::word(Kind::StoreSeqCst, at, value), |_| Some(value));
     }
 
     unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {

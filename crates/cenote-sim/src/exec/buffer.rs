@@ -1,13 +1,14 @@
 //! Store buffers: what a thread has stored and others do not see yet (x86-TSO: Owens, Sarkar and Sewell, TPHOLs 2009).
 //!
-//! A thread's plain stores (sync stores that are not announced, owned words, unpublished data) become visible to others in
-//! the order in which it made them, some at once and some later; its own loads find them at once. So a load may be done before an
-//! older store is seen. Empty is a buffer after a fence, an announcement, a read-modify-write, a system call, a thread's end or
-//! death (what it has executed takes effect), and, for all threads, after the asymmetric barrier. Otherwise an entry leaves when
-//! the policy says so, when there are [`ENTRIES_MAX`] others, or after [`STEPS_MAX`] steps of the run: no store waits for ever.
+//! A thread's plain stores (sync stores that are not sequentially consistent, owned words, unpublished data) become
+//! visible to others in the order in which it made them, some at once and some later; its own loads find them at once.
+//! So a load may be done before an older store is seen. Empty is a buffer after a fence, a sequentially consistent
+//! store, a read-modify-write, a system call, a thread's end or death (what it has executed takes effect), and, for all
+//! threads, after the asymmetric barrier. Otherwise an entry leaves when the policy says so, when there are
+//! [`ENTRIES_MAX`] others, or after [`STEPS_MAX`] steps of the run: no store waits for ever.
 //!
-//! Where a load needs what the buffer has only in parts, or a write-back the line, what is older leaves first. That is allowed at
-//! any time. In runs that keep time, and where the policy explores all schedules, nothing is buffered.
+//! Where a load needs what the buffer has only in parts, or a write-back the line, what is older leaves first. That is
+//! allowed at any time. In runs that keep time, and where the policy explores all schedules, nothing is buffered.
 
 use std::collections::VecDeque;
 
@@ -144,8 +145,8 @@ impl World {
         }
     }
 
-    /// What the running thread has stored to a word and others do not see. If that is not all of the word, or if it was stored in
-    /// another way, it takes effect first.
+    /// What the running thread has stored to a word and others do not see. If that is not all of the word, or if it was
+    /// stored in another way, it takes effect first.
     pub fn forwarded(&mut self, at: u64, way: Way) -> Option<u64> {
         let Thread { stores, .. } = &self.threads[self.current as usize];
         match stores.0.iter().rev().find(|entry| entry.touches(at, 8)) {

@@ -103,8 +103,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
         }
     }
 
-    /// This thread, which executes exchanges, begins a pass. In most passes it reads all mailboxes in one step: of two requests in one pass it
-    /// then finds both if it finds the later one.
+    /// This thread, which executes exchanges, begins a pass. In most passes it reads all mailboxes in one step: of two
+    /// requests in one pass it then finds both if it finds the later one.
     pub(super) fn begins_pass(&self) {
         let world = self.world();
         world.owed.passes += 1;
@@ -136,8 +136,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
         })
     }
 
-    /// What kills other processes, as this machine's kernel does: they take a few steps more. Processes of a host below `restarts`
-    /// begin anew.
+    /// What kills other processes, as this machine's kernel does: they take a few steps more. Processes of a host below
+    /// `restarts` begin anew.
     pub fn killer(&self, restarts: u32) -> Box<dyn Killer> {
         self.killer_on(0, restarts)
     }
@@ -205,7 +205,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
         in_place.any(|other| other.life == Life::Alive || (other.life == Life::Killed && other.restarts))
     }
 
-    /// Ends all processes of a host at once, and its cache is lost. Other processes begin in their places if `restarts`.
+    /// Ends all processes of a host at once, and its cache is lost. Other processes begin in their places if
+    /// `restarts`.
     pub fn power_off(&self, host: u32, restarts: bool) {
         let op = Op::word(Kind::Kernel, u64::from(host), 2);
         arrive(self.world, op);
@@ -329,8 +330,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().charge(op, Found::Hit);
     }
 
-    /// Waits until `missing` is zero. A scheduler that knows what the thread waits for need not run it before. Where there is a clock, the
-    /// thread polls, and sleeps longer and longer in between, up to some microseconds.
+    /// Waits until `missing` is zero. A scheduler that knows what the thread waits for need not run it before. Where
+    /// there is a clock, the thread polls, and sleeps longer and longer in between, up to some microseconds.
     pub fn wait_for(&self, missing: &Rc<Cell<u32>>) {
         let thread = self.thread as usize;
         self.world().threads[thread].until = Some(missing.clone());
@@ -383,8 +384,8 @@ impl<const COHERENT: bool> Context<COHERENT> {
         self.world().enter(Phase::Gathered);
     }
 
-    /// This process dies at its next step. Another begins in its place if the run's settings have a crash of it that restarts,
-    /// whenever that was to be.
+    /// This process dies at its next step. Another begins in its place if the run's settings have a crash of it that
+    /// restarts, whenever that was to be.
     pub fn die_next(&self) {
         let process = self.process;
         self.world().processes[process as usize].crash = Some(Crash {

@@ -1,7 +1,7 @@
 //! Ends: threads that end or are killed, processes that die, hosts that lose their caches.
 //!
-//! A process that dies is dead at once: none of its threads runs again. The kernel drops its locks at once or some steps later, as a real
-//! kernel does once it has torn the process down. That is how others learn of the death.
+//! A process that dies is dead at once: none of its threads runs again. The kernel drops its locks at once or some
+//! steps later, as a real kernel does once it has torn the process down. That is how others learn of the death.
 
 use super::crash::Crash;
 use super::world::{Event, Life, Process, Thread, World};
@@ -13,7 +13,8 @@ const AGONY_BITS: u64 = 12;
 const DIRTY_WAIT: u64 = 64;
 
 impl World {
-    /// Whether a process dies now. One whose host goes on waits for a moment in which it leaves something dirty in the cache.
+    /// Whether a process dies now. One whose host goes on waits for a moment in which it leaves something dirty in the
+    /// cache.
     pub fn is_due(&self, process: u32, crash: Crash, has_stored: bool) -> bool {
         let Process { steps, host, .. } = &self.processes[process as usize];
         let Some(since) = steps.checked_sub(crash.step) else {
@@ -72,7 +73,8 @@ impl World {
         }
     }
 
-    /// In how many steps the kernel drops the locks of a process that is killed now: at once, or once it has torn the process down.
+    /// In how many steps the kernel drops the locks of a process that is killed now: at once, or once it has torn the
+    /// process down.
     fn agony(&self) -> u64 {
         let draw = (self.digest ^ self.steps).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         match self.phase {

@@ -1,5 +1,5 @@
-//! Read-modify-writes that a server executes, as in the library's `Delegated` backend. Each process has a thread that is the
-//! server or stands by; its other threads send requests through mailboxes.
+//! Read-modify-writes that a server executes, as in the library's `Delegated` backend. Each process has a thread that
+//! is the server or stands by; its other threads send requests through mailboxes.
 
 use cenote::memory::delegated::Mailboxes;
 

@@ -1,17 +1,17 @@
 //! Futexes: threads sleep by event counts and death slots until they are woken or their timeout ends.
 //!
-//! A sleeping thread reads nothing. A changed event count wakes nobody by itself; the system call that follows the change does. When a thread
-//! dies or unregisters, one of the sleepers by its death slot is woken.
+//! A sleeping thread reads nothing. A changed event count wakes nobody by itself; the system call that follows the
+//! change does. When a thread dies or unregisters, one of the sleepers by its death slot is woken.
 //!
-//! **Lost wake-ups.** If a timeout ends a sleep although an event count of the sleeper has changed, the run ends: with a longer timeout the
-//! thread would have slept on. It is no fault if the call is still to come, from a living thread or from the server of exchanges ([`super::sleeper::Owed`]),
-//! or if the thread that was to make it has died.
+//! **Lost wake-ups.** If a timeout ends a sleep although an event count of the sleeper has changed, the run ends: with
+//! a longer timeout the thread would have slept on. It is no fault if the call is still to come, from a living thread
+//! or from the server of exchanges ([`super::sleeper::Owed`]), or if the thread that was to make it has died.
 //!
-//! A timeout of [`TO_BE_WOKEN`] or more never ends, so that a lost wake-up shows. Only where one sleeper was woken for all, and dies before it
-//! has woken the others, do these wake by themselves.
+//! A timeout of [`TO_BE_WOKEN`] or more never ends, so that a lost wake-up shows. Only where one sleeper was woken for
+//! all, and dies before it has woken the others, do these wake by themselves.
 //!
-//! A kernel wakes its own threads. Where hosts are [apart](super::Context::is_apart), threads of other hosts sleep on although an event count
-//! has changed. That is no fault: they check it again when their timeout ends.
+//! A kernel wakes its own threads. Where hosts are [apart](super::Context::is_apart), threads of other hosts sleep on
+//! although an event count has changed. That is no fault: they check it again when their timeout ends.
 
 use std::time::Duration;
 
@@ -64,8 +64,9 @@ impl World {
         }
     }
 
-    /// Whether an event count by which a client sleeps says already that its request is answered: the request's line begins with the same
-    /// ticket. It is not notified once more, and the thread that was to wake the client may have looked for it already.
+    /// Whether an event count by which a client sleeps says already that its request is answered: the request's line
+    /// begins with the same ticket. It is not notified once more, and the thread that was to wake the client may have
+    /// looked for it already.
     fn has_notified(&self, event_count: u64) -> bool {
         self.machine.load(event_count) == self.machine.load(event_count - REQUEST_BEFORE)
     }
@@ -74,8 +75,8 @@ impl World {
         self.machine.load(event_count) as u32 == seen
     }
 
-    /// Puts the running thread to sleep. False, and no sleep, if an event count has changed or a thread in a death slot is dead; at times for no
-    /// reason.
+    /// Puts the running thread to sleep. False, and no sleep, if an event count has changed or a thread in a death slot
+    /// is dead; at times for no reason.
     pub fn falls_asleep(&mut self, death_slots: &[u64], event_counts: &[(u64, u32)]) -> bool {
         // A death slot of another kernel wakes nobody.
         let registered = |death_slot: &&u64| {
@@ -208,8 +209,8 @@ impl World {
         true
     }
 
-    /// A thread has died: it sleeps no more, and the kernel wakes a sleeper by each of its death slots. The call that it was about to make
-    /// wakes nobody.
+    /// A thread has died: it sleeps no more, and the kernel wakes a sleeper by each of its death slots. The call that
+    /// it was about to make wakes nobody.
     pub fn thread_died(&mut self, thread: u32) {
         self.sleepers.retain(|sleeper| sleeper.thread != thread);
         let dead = &self.threads[thread as usize];

@@ -1,4 +1,5 @@
-//! The kernel of a simulated machine, as far as threads are concerned: death slots, in which their deaths show, and sleep.
+//! The kernel of a simulated machine, as far as threads are concerned: death slots, in which their deaths show, and
+//! sleep.
 
 use std::time::Duration;
 

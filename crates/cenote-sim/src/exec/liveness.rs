@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use cenote::memory::{Killer, Liveness, MapError, ProcessName};
+use cenote::memory::{Killer, Liveness, MappingError, ProcessName};
 
 use super::backend::arrive;
 use super::crash::Crash;
@@ -93,7 +93,7 @@ impl SimKiller {
 }
 
 impl Killer for SimKiller {
-    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MapError> {
+    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MappingError> {
         // SAFETY: as in `SimMemory::world`.
         let world = unsafe { &mut *self.world.as_ptr() };
         let number = self.kernel * LOCKS + number;
@@ -101,7 +101,7 @@ impl Killer for SimKiller {
         Ok(holder == Some(who.pid) && self.kill_process(who.pid))
     }
 
-    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MappingError> {
         // SAFETY: as in `SimMemory::world`.
         let world = unsafe { &mut *self.world.as_ptr() };
         let number = self.kernel * LOCKS + number;
@@ -111,7 +111,7 @@ impl Killer for SimKiller {
 }
 
 impl Liveness for SimLiveness {
-    fn try_lock(&self, number: u32) -> Result<bool, MapError> {
+    fn try_lock(&self, number: u32) -> Result<bool, MappingError> {
         Ok(self.call(number, |holder| {
             let is_free = holder.is_none() || *holder == Some(self.process);
             if is_free {
@@ -121,7 +121,7 @@ impl Liveness for SimLiveness {
         }))
     }
 
-    fn unlock(&self, number: u32) -> Result<(), MapError> {
+    fn unlock(&self, number: u32) -> Result<(), MappingError> {
         self.call(number, |holder| *holder = None);
         // SAFETY: as in `SimMemory::world`.
         let world = unsafe { &mut *self.world.as_ptr() };
@@ -129,7 +129,7 @@ impl Liveness for SimLiveness {
         Ok(())
     }
 
-    fn is_locked(&self, number: u32) -> Result<bool, MapError> {
+    fn is_locked(&self, number: u32) -> Result<bool, MappingError> {
         Ok(self.call(number, |holder| holder.is_some_and(|other| other != self.process)))
     }
 }

@@ -1,5 +1,5 @@
-//! Execution: simulated threads are coroutines, every memory operation is a scheduling point, and one operating system thread
-//! runs them all. Only the policy's answers decide what happens.
+//! Execution: simulated threads are coroutines, every memory operation is a scheduling point, and one operating system
+//! thread runs them all. Only the policy's answers decide what happens.
 //!
 //! A thread that is killed is never resumed: its stack is dropped without running destructors, as `kill -9` runs none.
 

@@ -12,7 +12,7 @@ pub enum Kind {
     /// Sync store.
     Store,
     /// Sync store that later loads cannot overtake.
-    Announce,
+    StoreSeqCst,
     /// Compare-exchange.
     CompareExchange,
     /// Another read-modify-write.
@@ -50,7 +50,7 @@ impl Kind {
             Self::Start => "start",
             Self::Load => "load",
             Self::Store => "store",
-            Self::Announce => "announce",
+            Self::StoreSeqCst => "store-seq-cst",
             Self::CompareExchange => "exchange",
             Self::FetchModify => "modify",
             Self::Speculate => "speculate",
@@ -71,7 +71,7 @@ impl Kind {
     /// Whether memory itself may change by it. What it only begins does not count.
     pub fn changes_memory(self, coherent: bool) -> bool {
         match self {
-            Self::Store | Self::Announce | Self::CompareExchange | Self::FetchModify => true,
+            Self::Store | Self::StoreSeqCst | Self::CompareExchange | Self::FetchModify => true,
             Self::FetchLine => !coherent,
             Self::OwnedStore | Self::Write => coherent,
             _ => false,

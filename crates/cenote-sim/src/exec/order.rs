@@ -1,8 +1,8 @@
 //! Happens-before (Lamport, CACM 1978): which stores a thread must see.
 //!
-//! A thread that reads a word by an acquire finds a store of another thread, and from then on must see all that the other had stored or
-//! seen before it. Where a write-back, an invalidation or a fence is missing, the reader may find something older. Whether that makes a
-//! result wrong is a matter of luck, so the run ends at the read itself.
+//! A thread that reads a word by an acquire finds a store of another thread, and from then on must see all that the
+//! other had stored or seen before it. Where a write-back, an invalidation or a fence is missing, the reader may find
+//! something older. Whether that makes a result wrong is a matter of luck, so the run ends at the read itself.
 //!
 //! | acquires | is checked |
 //! |---|---|
@@ -12,12 +12,12 @@
 //!
 //! An exchange that only acquires does not publish what its thread still has in its store buffer.
 //!
-//! A thread also precedes the threads that it starts. A thread that drops a kernel lock, also by dying, precedes the one that finds it free.
-//! All threads precede the audit. What threads of a process tell each other outside the pool is not known here: a stale read may be
-//! missed, but each one that is reported is one.
+//! A thread also precedes the threads that it starts. A thread that drops a kernel lock, also by dying, precedes the
+//! one that finds it free. All threads precede the audit. What threads of a process tell each other outside the pool is
+//! not known here: a stale read may be missed, but each one that is reported is one.
 //!
-//! A *shadow* tells which write a read finds: a second machine to which the same is done, whose words are the numbers of the writes that the
-//! words of the first have come from.
+//! A *shadow* tells which write a read finds: a second machine to which the same is done, whose words are the numbers
+//! of the writes that the words of the first have come from.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -131,8 +131,8 @@ impl Order {
         }
     }
 
-    /// A thread goes on to what relies on all that it has stored, but for what it waits for late. Whether it has waited for its
-    /// write-backs.
+    /// A thread goes on to what relies on all that it has stored, but for what it waits for late. Whether it has waited
+    /// for its write-backs.
     pub fn quiesce(&mut self, thread: u32, has_waited: bool) {
         let view = self.view(thread);
         view.persistent = view.stores;

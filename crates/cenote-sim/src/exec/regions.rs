@@ -1,7 +1,7 @@
 //! Where in the library virtual time goes: each operation's time, by the functions on its call stack.
 //!
-//! The call stack is taken, as addresses, when the operation's time is charged; functions are looked up when the run is over. That takes some
-//! microseconds of real time for each operation, and no virtual time.
+//! The call stack is taken, as addresses, when the operation's time is charged; functions are looked up when the run is
+//! over. That takes some microseconds of real time for each operation, and no virtual time.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ impl Regions {
         sums.ps += ps;
         sums.times += 1;
         match kind {
-            Kind::Load | Kind::Store | Kind::Announce | Kind::FetchLine => sums.sync_ps += ps,
+            Kind::Load | Kind::Store | Kind::StoreSeqCst | Kind::FetchLine => sums.sync_ps += ps,
             Kind::CompareExchange | Kind::FetchModify => sums.sync_ps += ps,
             Kind::Fence => sums.fences_ps += ps,
             _ => {}
@@ -200,7 +200,8 @@ fn in_library(file: &str) -> Option<&str> {
     (!within.starts_with(MEMORY)).then_some(within)
 }
 
-/// The name of a function, without the path and what its types are made of; none for a closure, whose time is that of where it is.
+/// The name of a function, without the path and what its types are made of; none for a closure, whose time is that of
+/// where it is.
 fn plain(name: &str) -> Option<&str> {
     // A path is there where the program has more than line tables.
     let without_types = name.split('<').find(|part| !part.is_empty())?;

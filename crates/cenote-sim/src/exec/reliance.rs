@@ -1,6 +1,7 @@
-//! What the library says that it relies on: that a write-back is complete ([`cenote::memory::Memory::must_be_in_memory`]), and that no cache
-//! has lines of memory that is given away ([`cenote::memory::Memory::must_not_be_cached`]). Where that does not hold, the run ends, whether
-//! or not a result would be wrong.
+//! What the library says that it relies on: that a write-back is complete
+//! ([`cenote::memory::Memory::must_be_in_memory`]), and that no cache has lines of memory that is given away
+//! ([`cenote::memory::Memory::must_not_be_cached`]). Where that does not hold, the run ends, whether or not a result
+//! would be wrong.
 
 use std::path::Path;
 
@@ -26,7 +27,8 @@ impl World {
         }
     }
 
-    /// Ends the run if a cache has a line of a range. Hosts that do not take part do not count: a process that joins drops its host's lines.
+    /// Ends the run if a cache has a line of a range. Hosts that do not take part do not count: a process that joins
+    /// drops its host's lines.
     pub fn must_not_be_cached(&mut self, at: u64, len: u64) {
         let found = (0..self.machine.shape().hosts).find_map(|host| {
             let lines = self.machine.cache(host)?.resident_in(at, len);

@@ -49,8 +49,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A run that keeps time, and in which nothing breaks: one process on each host, whose cache is as the profile says where so many threads share
-    /// it.
+    /// A run that keeps time, and in which nothing breaks: one process on each host, whose cache is as the profile says
+    /// where so many threads share it.
     pub fn timed(profile: &Profile, coherent: bool, hosts: u32, threads: u32, bytes: u64) -> Self {
         Self {
             shape: Shape {
@@ -152,7 +152,7 @@ pub fn run<const COHERENT: bool>(
         fibers: Vec::new(),
     };
     let ended = runner.phases(settings, prepare, body, audit);
-    runner.abandon();
+    runner.give_up();
     // SAFETY: leaked above; no coroutine is left that could refer to it.
     let world = *unsafe { Box::from_raw(world.as_ptr()) };
     Outcome {
@@ -278,10 +278,10 @@ impl<const COHERENT: bool> Runner<COHERENT> {
     }
 
     /// Drops what is left of killed threads: their stacks, not their values.
-    fn abandon(&mut self) {
+    fn give_up(&mut self) {
         for mut fiber in self.fibers.drain(..).flatten() {
-            // SAFETY: the values on the stack are leaked on purpose: a killed process runs no destructors. Nothing outside
-            // refers to them: what threads share is reference counted, and leaked with them.
+            // SAFETY: the values on the stack are leaked on purpose: a killed process runs no destructors. Nothing
+            // outside refers to them: what threads share is reference counted, and leaked with them.
             unsafe { fiber.force_reset() };
             STACKS.with_borrow_mut(|stacks| stacks.push(fiber.into_stack()));
         }

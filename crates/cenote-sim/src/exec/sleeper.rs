@@ -7,8 +7,8 @@ pub(super) struct Sleeper {
     pub thread: u32,
     pub death_slots: Vec<u64>,
     pub event_counts: Vec<(u64, u32)>,
-    /// Event counts that a thread changed, or may have changed, before it died without the call that wakes. It is no fault to sleep on; a
-    /// later notification wakes.
+    /// Event counts that a thread changed, or may have changed, before it died without the call that wakes. It is no
+    /// fault to sleep on; a later notification wakes.
     pub missed: Vec<u64>,
 }
 

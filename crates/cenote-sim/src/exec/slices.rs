@@ -1,11 +1,13 @@
 //! Slices of protected data that threads hold: no thread may change what is under them.
 //!
-//! A slice is read without steps, so a change under it would be seen by accident only. Therefore each change of memory, when it takes
-//! effect, is compared with all held slices; one that overlaps any of them ends the run. Two kinds are held:
+//! A slice is read without steps, so a change under it would be seen by accident only. Therefore each change of memory,
+//! when it takes effect, is compared with all held slices; one that overlaps any of them ends the run. Two kinds are
+//! held:
 //!
-//! - what a thread was given while it was pinned, until it is not any more; on coherent memory alone, because elsewhere a
-//!   thread may come to reused memory by a stale word, and finds that out afterwards. Its own changes do not count: it may read what
-//!   it has not published yet. A subject that reads under a pin what it is about to free has this switched off;
+//! - what a thread was given while it was pinned, until it is not any more; on coherent memory alone, because elsewhere
+//!   a thread may come to reused memory by a stale word, and finds that out afterwards. Its own changes do not count:
+//!   it may read what it has not published yet. A subject that reads under a pin what it is about to free has this
+//!   switched off;
 //! - what a subject says that it holds ([`Held`]): a value that a map has handed out. No thread may change that.
 
 use super::held::{Held, Slices};

@@ -52,7 +52,7 @@ impl Traffic {
         }
         match op.kind {
             Kind::Load => self.sync_loads += 1,
-            Kind::Store | Kind::Announce => self.sync_stores += 1,
+            Kind::Store | Kind::StoreSeqCst => self.sync_stores += 1,
             Kind::CompareExchange | Kind::FetchModify => self.exchanges += 1,
             Kind::FetchLine => self.line_fetches += lines,
             Kind::WriteBack => self.write_backs += lines,

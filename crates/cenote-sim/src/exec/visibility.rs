@@ -11,7 +11,8 @@ impl World {
         self.makes_before(at, len, None)
     }
 
-    /// The same for a store that others may see before the store `waiting` of the same thread, and before those after `waiting`.
+    /// The same for a store that others may see before the store `waiting` of the same thread, and before those after
+    /// `waiting`.
     pub fn makes_before(&mut self, at: u64, len: u64, waiting: Option<Number>) -> Number {
         let thread = self.current;
         self.order
@@ -92,7 +93,8 @@ impl World {
         }
     }
 
-    /// A thread begins after all that have ended. One of the same process may not have, such as the server of exchanges.
+    /// A thread begins after all that have ended. One of the same process may not have, such as the server of
+    /// exchanges.
     pub fn follows_ended(&mut self, child: u32) {
         let Self {
             order: Some(order),

@@ -245,8 +245,8 @@ impl World {
         }
     }
 
-    /// What a host that has not got a line may have had of it since the processes began, for a load that is weakened: something
-    /// older than what memory holds, half of the time; or always the oldest.
+    /// What a host that has not got a line may have had of it since the processes began, for a load that is weakened:
+    /// something older than what memory holds, half of the time; or always the oldest.
     pub fn old_copy(&self, host: u32, at: u64) -> Option<u64> {
         if self.machine.cache(host)?.holds(at) {
             return None;

@@ -1,5 +1,6 @@
-//! Threads of many nodes that share locks and the data under them, on a simulated network: how often they get them, how long it takes, and how many
-//! coherence transactions. Every run checks what it measures: a thread that has a lock must find what the last writer left.
+//! Threads of many nodes that share locks and the data under them, on a simulated network: how often they get them, how
+//! long it takes, and how many coherence transactions. Every run checks what it measures: a thread that has a lock must
+//! find what the last writer left.
 //!
 //! | file | concept |
 //! |---|---|

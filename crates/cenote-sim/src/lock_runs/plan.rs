@@ -1,4 +1,5 @@
-//! A run: threads on the nodes of a simulated network that acquire locks, touch the data, and release, until the time is over.
+//! A run: threads on the nodes of a simulated network that acquire locks, touch the data, and release, until the time
+//! is over.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,7 +34,8 @@ pub struct Plan {
     pub work: Work,
     /// What a thread does between two operations, in nanoseconds.
     pub think_ns: u64,
-    /// How long they do so before it counts, in virtual nanoseconds. Where there are transactions, one thread writes all their lines before that.
+    /// How long they do so before it counts, in virtual nanoseconds. Where there are transactions, one thread writes
+    /// all their lines before that.
     pub warm_ns: u64,
     /// How long it counts.
     pub run_ns: u64,

@@ -1,8 +1,8 @@
 //! What recorded transactions did under a lock: which lines they touched, in their order. Threads replay it.
 //!
-//! The transactions ran one after the other when they were recorded, as they do under one lock. So they are replayed in that order too,
-//! whichever threads come: the transaction of a number is that of the thread that asks for the lock as the one of that number. After the
-//! last one the first follows.
+//! The transactions ran one after the other when they were recorded, as they do under one lock. So they are replayed in
+//! that order too, whichever threads come: the transaction of a number is that of the thread that asks for the lock as
+//! the one of that number. After the last one the first follows.
 
 use std::collections::HashMap;
 

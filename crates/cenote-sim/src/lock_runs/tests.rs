@@ -1,4 +1,5 @@
-//! What the figures rest on: ours has one transaction an inter-node acquisition, others have more, and every run finds fresh data.
+//! What the figures rest on: ours has one transaction an inter-node acquisition, others have more, and every run finds
+//! fresh data.
 
 use std::sync::Arc;
 

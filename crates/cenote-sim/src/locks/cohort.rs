@@ -1,5 +1,5 @@
-//! C-RW-WP (Calciu and others, PPoPP 2013): readers count themselves in a word of their node; writers have a cohort lock, here of ticket locks, and then wait until
-//! no node has readers. Readers wait while a writer is there.
+//! C-RW-WP (Calciu and others, PPoPP 2013): readers count themselves in a word of their node; writers have a cohort
+//! lock, here of ticket locks, and then wait until no node has readers. Readers wait while a writer is there.
 //!
 //! A node's writers pass the lock among each other up to [`PASSES`] times while another node waits.
 

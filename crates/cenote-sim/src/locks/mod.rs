@@ -1,5 +1,5 @@
-//! Locks to compare directory locks with, on a small memory contract ([`words`]): the same code runs on a simulated network ([`msi`](crate::msi)) and on every
-//! backend of the library.
+//! Locks to compare directory locks with, on a small memory contract ([`words`]): the same code runs on a simulated
+//! network ([`msi`](crate::msi)) and on every backend of the library.
 //!
 //! | file | concept |
 //! |---|---|
@@ -12,10 +12,10 @@
 //! | `mail` | letters, the contract of the lock service |
 //! | `service` | a lock service: managers with a queue for each lock |
 //!
-//! **Why a contract of its own.** [`Memory`](cenote::memory::Memory) is that of incoherent memory: write-backs, flushes, protected data,
-//! deaths, sleeping. On coherent caches none of it means anything, and a lock that polls needs what it does not have: to say that it polls
-//! ([`Words::wait_until`]), so that a simulator can skip the polls that find nothing new. [`OnMemory`](words::OnMemory) makes it of any
-//! `Memory`.
+//! **Why a contract of its own.** [`Memory`](cenote::memory::Memory) is that of incoherent memory: write-backs,
+//! flushes, protected data, deaths, sleeping. On coherent caches none of it means anything, and a lock that polls needs
+//! what it does not have: to say that it polls ([`Words::wait_until`]), so that a simulator can skip the polls that
+//! find nothing new. [`OnMemory`](words::OnMemory) makes it of any `Memory`.
 
 pub mod cohort;
 pub mod mail;

@@ -1,5 +1,5 @@
-//! A reader-writer lock with a word for each thread, in a line of its own (the "big reader" lock of Linux): a reader takes its own word, a
-//! writer takes all of them, in order.
+//! A reader-writer lock with a word for each thread, in a line of its own (the "big reader" lock of Linux): a reader
+//! takes its own word, a writer takes all of them, in order.
 
 use cenote::sync::directory::queue::Permission;
 

@@ -1,5 +1,5 @@
-//! A reader-writer lock with one counter, which prefers readers, as POSIX threads have it: readers count themselves in one word, in which a
-//! writer sets a bit.
+//! A reader-writer lock with one counter, which prefers readers, as POSIX threads have it: readers count themselves in
+//! one word, in which a writer sets a bit.
 
 use cenote::sync::directory::queue::Permission;
 

@@ -1,5 +1,5 @@
-//! A lock service: managers, each with a queue for each of its locks, which are asked by letters (as in TreadMarks). First come first served; readers that
-//! follow each other have the lock together.
+//! A lock service: managers, each with a queue for each of its locks, which are asked by letters (as in TreadMarks).
+//! First come first served; readers that follow each other have the lock together.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -70,7 +70,8 @@ impl Manager {
 /// The service as its users see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
-    /// The ports of the managers: the first one, and how many follow each other. Lock `n` is managed by the one of number `n` modulo that.
+    /// The ports of the managers: the first one, and how many follow each other. Lock `n` is managed by the one of
+    /// number `n` modulo that.
     pub managers: (u32, u32),
 }
 

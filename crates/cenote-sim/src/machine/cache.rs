@@ -1,8 +1,8 @@
 //! One host's write-back cache, shared by its threads.
 //!
-//! Each line is absent, clean or dirty. An absent line that is read or written is fetched whole from memory. A dirty line
-//! that is written back overwrites its whole line in memory, whatever others have stored beside the words that were
-//! written here. A clean line may be out of date by any amount.
+//! Each line is absent, clean or dirty. An absent line that is read or written is fetched whole from memory. A dirty
+//! line that is written back overwrites its whole line in memory, whatever others have stored beside the words that
+//! were written here. A clean line may be out of date by any amount.
 
 use super::LINE;
 use super::recency::{Capacity, Recency, Use};

@@ -18,7 +18,8 @@
 //! operation on a word that some cache holds dirty is reported as a fault of the program: the write-back is about to
 //! overwrite what it reads or writes.
 //!
-//! **Orders.** Here operations take effect in the order in which they come. `exec` buffers stores and transfers lines word by word.
+//! **Orders.** Here operations take effect in the order in which they come. `exec` buffers stores and transfers lines
+//! word by word.
 //!
 //! **What is not simulated.** Memory orders weaker than the contract's; words that tear; devices that fail.
 
@@ -46,7 +47,8 @@ pub struct Shape {
     pub cache_lines: Capacity,
     /// Whether a miss brings the next line in too (an adversary; the paper switches prefetchers off).
     pub prefetches: bool,
-    /// Whether the kernels have the asymmetric barrier (`membarrier`); else every announcement has a barrier of its own.
+    /// Whether the kernels have the asymmetric barrier (`membarrier`); else every announcement has a barrier of its
+    /// own.
     pub has_membarrier: bool,
     /// Whether all dirty lines of a host reach memory when it, or a process on it, crashes (Lupin, section 2).
     pub persists_at_crash: bool,

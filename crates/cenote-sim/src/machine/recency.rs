@@ -1,7 +1,8 @@
 //! Which lines of a host's cache make room for others: those that were used longest ago.
 //!
-//! What threads keep for themselves, their records and lists, has room of its own, which does not grow with the records of a run. A run has
-//! fewer records than the one whose cost is asked for, and the room for everything else is smaller by the same ratio.
+//! What threads keep for themselves, their records and lists, has room of its own, which does not grow with the records
+//! of a run. A run has fewer records than the one whose cost is asked for, and the room for everything else is smaller
+//! by the same ratio.
 
 /// What a line was last used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,8 @@ impl Recency {
     }
 }
 
-/// Lines in the order in which they were used: a ring through a place 0, which is the end of both sides; a line is at its number plus one.
+/// Lines in the order in which they were used: a ring through a place 0, which is the end of both sides; a line is at
+/// its number plus one.
 struct Ring {
     newer: Vec<u32>,
     older: Vec<u32>,

@@ -155,8 +155,8 @@ impl Words {
             "{len} bytes at offset {at:#x} lie outside {:#x} bytes",
             self.len
         );
-        // SAFETY: in bounds. By the contract of protected data nobody changes published bytes that somebody may read; where
-        // the code under test breaks the contract, a reader sees a change of plain bytes on the same thread.
+        // SAFETY: in bounds. By the contract of protected data nobody changes published bytes that somebody may read;
+        // where the code under test breaks the contract, a reader sees a change of plain bytes on the same thread.
         unsafe { std::slice::from_raw_parts(self.base.cast::<u8>().add(at as usize), len as usize) }
     }
 
@@ -203,7 +203,8 @@ impl Drop for Words {
             keeps
         });
         if kept != Ok(true) {
-            // SAFETY: allocated with the same layout; nothing refers to it any more, as a world outlives its coroutines.
+            // SAFETY: allocated with the same layout; nothing refers to it any more, as a world outlives its
+            // coroutines.
             unsafe { dealloc(self.allocation, Self::layout(self.len)) }
         }
     }

@@ -51,7 +51,8 @@ impl<'y> Cpu<'y> {
         self.now.get()
     }
 
-    /// How often this thread has waited for the network: for a coherence transaction of its node, a directory lock or a letter from another node.
+    /// How often this thread has waited for the network: for a coherence transaction of its node, a directory lock or a
+    /// letter from another node.
     pub fn crossings(&self) -> u64 {
         self.crossings.get()
     }
@@ -89,7 +90,8 @@ impl<'y> Cpu<'y> {
         self.range(Op::Covered { lock, writes })
     }
 
-    /// [`Cpu::count_up`] of what a directory lock covers. Nothing is found, and nothing changed, if the node does not have the lock to write.
+    /// [`Cpu::count_up`] of what a directory lock covers. Nothing is found, and nothing changed, if the node does not
+    /// have the lock to write.
     pub fn count_up_covered(&self, lock: u32) -> Option<u64> {
         let writes = true;
         self.range(Op::Covered { lock, writes })

@@ -6,8 +6,8 @@
 //! | readers (S) | from memory | the other readers are invalidated; from memory, unless the node has it |
 //! | a writer (M) | the writer writes it back, and keeps it to read | the writer is invalidated, its data go on |
 //!
-//! One request for a line is served at a time, until the answer has left. The ways of messages keep their order, so that an invalidation never overtakes the
-//! grant that it is about.
+//! One request for a line is served at a time, until the answer has left. The ways of messages keep their order, so
+//! that an invalidation never overtakes the grant that it is about.
 
 use std::collections::{HashMap, VecDeque};
 

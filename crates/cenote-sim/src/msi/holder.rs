@@ -1,9 +1,10 @@
-//! A directory lock at a node: what the node has of it, the queue if it holds it, and the node's threads, which the library's
-//! [`Local`] serves as a cohort.
+//! A directory lock at a node: what the node has of it, the queue if it holds it, and the node's threads, which the
+//! library's [`Local`] serves as a cohort.
 //!
-//! The node keeps lock and data until another one asks. A writer that is asked hands the lock over once its threads have left it: it sends the next
-//! ones, the queue and the data to the directory, which refuses that if a request for this node is on its way (Soul, section 4.2). That
-//! request arrives before the refusal would. So the node tries again as soon as a request arrives, and has nothing to do when it is refused.
+//! The node keeps lock and data until another one asks. A writer that is asked hands the lock over once its threads
+//! have left it: it sends the next ones, the queue and the data to the directory, which refuses that if a request for
+//! this node is on its way (Soul, section 4.2). That request arrives before the refusal would. So the node tries again
+//! as soon as a request arrives, and has nothing to do when it is refused.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! A directory lock at the directory: the library's [`Entry`], and the messages that tell of its changes.
 //!
-//! While the memory is asked for the data of a grant, the messages that arrive wait, in their order. So no message about a later change overtakes a
-//! grant.
+//! While the memory is asked for the data of a grant, the messages that arrive wait, in their order. So no message
+//! about a later change overtakes a grant.
 
 use std::collections::VecDeque;
 

@@ -26,7 +26,8 @@ pub enum Message {
     Letter(u32, Node, Letter),
 }
 
-/// About a line. The first two go to the directory, the next two to nodes, the others between the directory and the memory.
+/// About a line. The first two go to the directory, the next two to nodes, the others between the directory and the
+/// memory.
 #[derive(Clone, Debug)]
 pub enum LineMessage {
     /// A node wants it.
@@ -48,7 +49,8 @@ pub enum LineMessage {
     WriteBack(Data),
 }
 
-/// About a directory lock. The first three go to the directory, the next six to nodes, the others between the directory and the memory.
+/// About a directory lock. The first three go to the directory, the next six to nodes, the others between the directory
+/// and the memory.
 #[derive(Clone, Debug)]
 pub enum LockMessage {
     /// A node asks for it.

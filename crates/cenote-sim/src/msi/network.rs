@@ -1,4 +1,5 @@
-//! Links between the directory and all others. A message occupies its link for its bytes, one after another in each direction, and then takes a hop.
+//! Links between the directory and all others. A message occupies its link for its bytes, one after another in each
+//! direction, and then takes a hop.
 
 use cenote::sync::directory::node::Node;
 

@@ -1,7 +1,7 @@
 //! Costs of a network between nodes, a directory and a memory, read from a TOML file.
 //!
-//! Two are built in: `ethernet` and `cxl3`. A comment in each file says which figure of the paper a number comes from, or that it was assumed. Units are
-//! parts of the names; [`Costs`] has all of them as whole picoseconds.
+//! Two are built in: `ethernet` and `cxl3`. A comment in each file says which figure of the paper a number comes from,
+//! or that it was assumed. Units are parts of the names; [`Costs`] has all of them as whole picoseconds.
 
 use serde::Deserialize;
 

@@ -1,31 +1,33 @@
 //! All schedules with at most so many preemptions and faults: depth-first, by running again from the start.
 //!
 //! Context bounding (Musuvathi and Qadeer, PLDI 2007): most errors need few preemptions, and with a bound the number of
-//! schedules is polynomial in the length of the run. When a thread ends or waits, the next in turn runs; another one after
-//! an end counts as a preemption too (delay bounding: Emmi, Qadeer and Rakamaric, POPL 2011). Threads that wait for what
-//! has not happened yet are not tried.
+//! schedules is polynomial in the length of the run. When a thread ends or waits, the next in turn runs; another one
+//! after an end counts as a preemption too (delay bounding: Emmi, Qadeer and Rakamaric, POPL 2011). Threads that wait
+//! for what has not happened yet are not tried.
 //!
 //! **Reduction.** Threads are only preempted before operations whose order can matter: those that touch a place which
-//! another thread touches too, one of the two changing it. A preemption before any other operation can be put off to the next
-//! of these without a difference. A place is a word of coherent memory, or a line: in memory, or in the cache of a host that
-//! both run on. What was begun touches its lines at the fence. Which places those are is learned from the runs; when a run
-//! finds a new one, the exploration begins anew, so that in the end all runs have used the same set.
+//! another thread touches too, one of the two changing it. A preemption before any other operation can be put off to
+//! the next of these without a difference. A place is a word of coherent memory, or a line: in memory, or in the cache
+//! of a host that both run on. What was begun touches its lines at the fence. Which places those are is learned from
+//! the runs; when a run finds a new one, the exploration begins anew, so that in the end all runs have used the same
+//! set.
 //!
 //! Nor is a thread preempted for another before an operation that nothing conflicts with until it runs again, if it is
-//! preempted for the same one right after the operation: the two schedules differ in the order of independent operations only
-//! (a sleep set of one operation: Godefroid, LNCS 1032). This holds where no other deviation can follow, and is used there.
+//! preempted for the same one right after the operation: the two schedules differ in the order of independent
+//! operations only (a sleep set of one operation: Godefroid, LNCS 1032). This holds where no other deviation can
+//! follow, and is used there.
 //!
-//! **Faults** are evictions, and write-backs or flushes that complete before their fence. They happen before operations of the
-//! same kind. Of the lines that the thread's host has in its cache those are tried that the operation touches and those that
-//! are dirty and shared: a clean line that is dropped earlier than right before its next use is fetched by that use all the
-//! same. A line that equals memory is not tried.
+//! **Faults** are evictions, and write-backs or flushes that complete before their fence. They happen before operations
+//! of the same kind. Of the lines that the thread's host has in its cache those are tried that the operation touches
+//! and those that are dirty and shared: a clean line that is dropped earlier than right before its next use is fetched
+//! by that use all the same. A line that equals memory is not tried.
 //!
-//! **Phases.** Only what the processes do together is explored: a single thread prepares the memory, and a single thread checks
-//! it in the end. With [`Exhaustive::once_gathered`] the exploration begins when all threads are there.
+//! **Phases.** Only what the processes do together is explored: a single thread prepares the memory, and a single
+//! thread checks it in the end. With [`Exhaustive::once_gathered`] the exploration begins when all threads are there.
 //!
-//! **Bounds.** A lost cache loses its dirty lines. Crashes happen where the scenario puts them. Which thread runs after a wait is
-//! not varied. A host's lines are evicted at steps of its threads only. Whether a thread fetches a line before or after another
-//! thread of its host begins to flush it is not varied.
+//! **Bounds.** A lost cache loses its dirty lines. Crashes happen where the scenario puts them. Which thread runs after
+//! a wait is not varied. A host's lines are evicted at steps of its threads only. Whether a thread fetches a line
+//! before or after another thread of its host begins to flush it is not varied.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

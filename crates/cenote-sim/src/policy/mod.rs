@@ -51,8 +51,8 @@ pub enum Fault {
     Evict,
     /// A write-back that was begun completes before its fence: 0 no, 1 yes.
     CompleteEarly,
-    /// A line that a dead process has left dirty in the cache of a host that goes on is written back: 0 none, else one more than
-    /// its number.
+    /// A line that a dead process has left dirty in the cache of a host that goes on is written back: 0 none, else one
+    /// more than its number.
     WriteBackLate,
     /// What becomes of a lost cache's dirty lines: 0 all are lost, 1 all reach memory, 2 each is asked for.
     LoseCache,
@@ -60,7 +60,8 @@ pub enum Fault {
     LoseLine,
     /// Whether a store waits in its thread's empty buffer: 0 no, 1 yes.
     Buffer,
-    /// Which thread's oldest buffered store takes effect: 0 none's, else one more than its number among the threads that have any.
+    /// Which thread's oldest buffered store takes effect: 0 none's, else one more than its number among the threads
+    /// that have any.
     Drain,
     /// Whether a line is loaded or stored word by word: 0 no, 1 yes.
     Tear,
@@ -85,8 +86,8 @@ pub trait Policy {
         None
     }
 
-    /// Whether the thread that executes the others' exchanges is next, where there is one that can run. Asked if the running
-    /// thread does not stay.
+    /// Whether the thread that executes the others' exchanges is next, where there is one that can run. Asked if the
+    /// running thread does not stay.
     fn is_servers_turn(&mut self) -> bool {
         false
     }
@@ -103,7 +104,8 @@ pub trait Policy {
         self.fault(Fault::Evict, cache.len() as u32 + 1)
     }
 
-    /// Whether the first write-back or flush that the running thread has begun, of this line, completes now: 0 no, 1 yes.
+    /// Whether the first write-back or flush that the running thread has begun, of this line, completes now: 0 no, 1
+    /// yes.
     fn complete_early(&mut self, _running: &Candidate, _line: u64) -> u32 {
         self.fault(Fault::CompleteEarly, 2)
     }

@@ -1,6 +1,6 @@
-//! Probabilistic concurrency testing (Burckhardt and others, ASPLOS 2010): every thread has a priority, the highest that can
-//! run runs, and at `depth - 1` steps drawn beforehand the running thread's priority drops below all others. A bug that
-//! needs `depth` ordering constraints is found with probability at least `1 / (threads * steps^(depth - 1))`.
+//! Probabilistic concurrency testing (Burckhardt and others, ASPLOS 2010): every thread has a priority, the highest
+//! that can run runs, and at `depth - 1` steps drawn beforehand the running thread's priority drops below all others. A
+//! bug that needs `depth` ordering constraints is found with probability at least `1 / (threads * steps^(depth - 1))`.
 //!
 //! A thread that waits for another drops too, or it would run for ever; the paper leaves such threads out.
 

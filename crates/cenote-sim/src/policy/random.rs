@@ -1,7 +1,7 @@
 //! The random walk: at each step, with a probability drawn for the run, any thread may be next.
 //!
-//! Its probabilities differ widely from run to run, so that some runs have long undisturbed stretches and others hardly two
-//! steps of one thread; the same for evictions ("swarm testing", Groce and others, ISSTA 2012).
+//! Its probabilities differ widely from run to run, so that some runs have long undisturbed stretches and others hardly
+//! two steps of one thread; the same for evictions ("swarm testing", Groce and others, ISSTA 2012).
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -28,8 +28,8 @@ pub struct RandomWalk {
     complete: u32,
     /// One write-back of what the dead have left in so many steps; 0 is never.
     late: u32,
-    /// What buffers, lines and the file system do is drawn from numbers of its own: where none of it happens, a run is as it would
-    /// be without.
+    /// What buffers, lines and the file system do is drawn from numbers of its own: where none of it happens, a run is
+    /// as it would be without.
     others: Xoshiro256PlusPlus,
     /// One store in so many is buffered; 0 is none.
     buffer: u32,
@@ -77,8 +77,8 @@ impl RandomWalk {
         Self { buffer: 0, ..self }
     }
 
-    /// The same walk, in which a buffered store takes effect in so many steps at most: for runs in which each exchange takes stores of three
-    /// processes, and threads that wait for them take steps.
+    /// The same walk, in which a buffered store takes effect in so many steps at most: for runs in which each exchange
+    /// takes stores of three processes, and threads that wait for them take steps.
     pub fn draining_within(self, steps: u32) -> Self {
         Self {
             drain: self.drain.min(steps),
@@ -86,8 +86,8 @@ impl RandomWalk {
         }
     }
 
-    /// The same walk, in which the server has its turn often in most runs. Threads that wait, for an exchange or anything else, take steps;
-    /// a real server has a processor of its own.
+    /// The same walk, in which the server has its turn often in most runs. Threads that wait, for an exchange or
+    /// anything else, take steps; a real server has a processor of its own.
     pub fn serving(mut self) -> Self {
         self.serve = SERVE[self.others.next_u32() as usize % SERVE.len()];
         self

@@ -94,7 +94,8 @@ impl Verbs for Port {
     async fn pause(&self, attempt: u32) {
         let until = {
             let mut world = self.world.borrow_mut();
-            // To 8 ms, as a shipped client's pauses grow: who loses to a client whose verbs wait behind many others waits, and asks for no closing.
+            // To 8 ms, as a shipped client's pauses grow: who loses to a client whose verbs wait behind many others
+            // waits, and asks for no closing.
             let most = (2 * MICROSECOND) << attempt.min(12);
             world.now + MICROSECOND + world.draw(most)
         };

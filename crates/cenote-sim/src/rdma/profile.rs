@@ -1,5 +1,5 @@
-//! Costs of a network of memory nodes, read from a TOML file. One is built in: `rdma`. Units are parts of the names; [`Costs`] has times as whole
-//! picoseconds.
+//! Costs of a network of memory nodes, read from a TOML file. One is built in: `rdma`. Units are parts of the names;
+//! [`Costs`] has times as whole picoseconds.
 
 use serde::Deserialize;
 

@@ -141,7 +141,8 @@ pub struct World {
 pub type Shared = Rc<RefCell<World>>;
 
 impl World {
-    /// Memory nodes that hold the regions of a view, each of so many bytes, all 0; and other machines, by their numbers of cores.
+    /// Memory nodes that hold the regions of a view, each of so many bytes, all 0; and other machines, by their numbers
+    /// of cores.
     pub fn new(profile: &RdmaProfile, seed: u64, view: View, region_bytes: usize, others: &[u32]) -> Shared {
         let nodes = view.regions.iter().flat_map(|region| &region.nodes);
         let last = nodes.map(|node| node.0).max().unwrap_or(0);

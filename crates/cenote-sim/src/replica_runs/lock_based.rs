@@ -1,5 +1,6 @@
-//! A store that locks in remote memory, of pDPM-Direct's shape (section 6.1 of the FUSEE paper): a table of buckets at memory nodes, each with a lock
-//! word and seven slots; records are changed in place, at all their nodes, by whoever has the bucket's lock. Who does not get the lock tries again at once.
+//! A store that locks in remote memory, of pDPM-Direct's shape (section 6.1 of the FUSEE paper): a table of buckets at
+//! memory nodes, each with a lock word and seven slots; records are changed in place, at all their nodes, by the client
+//! that has the bucket's lock. A client that does not get the lock tries again at once.
 //!
 //! | round trip | get | put |
 //! |---|---|---|
@@ -8,8 +9,9 @@
 //! | 3 | | the record, at all nodes |
 //! | last | unlock | unlock |
 //!
-//! Reads lock, as a record is changed in place and the paper says of reads, too, that locks bound them (section 6.3). They need not if a record is read at once and has a checksum:
-//! [`System::Locks`](super::System::Locks). **In its favour**: no client dies with a lock, nothing is logged, memory is not reclaimed.
+//! Reads lock, as a record is changed in place and the paper says of reads, too, that locks bound them (section 6.3).
+//! They need not if a record is read at once and has a checksum: [`System::Locks`](super::System::Locks). **In its
+//! favour**: no client dies with a lock, nothing is logged, memory is not reclaimed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,7 +27,8 @@ use crate::rdma::Port;
 
 /// Bytes of a bucket: its lock and its slots.
 pub const BUCKET: u32 = 64;
-/// So many for each record that is loaded: a bucket overflows only with luck that nobody has, and few keys share a lock.
+/// So many for each record that is loaded: a bucket overflows only with luck that nobody has, and few keys share a
+/// lock.
 pub const BUCKETS_PER_RECORD: u64 = 8;
 /// Marks a slot that has a record.
 const IS_RECORD: u64 = 1 << 63;
@@ -51,8 +54,8 @@ pub struct Client {
 type Slots = Vec<u64>;
 
 impl Client {
-    /// A client of a table for so many records, of so many bytes of key and value, in so many regions; whether reads lock, and how many locks there are at
-    /// most.
+    /// A client of a table for so many records, of so many bytes of key and value, in so many regions; whether reads
+    /// lock, and how many locks there are at most.
     pub fn new(port: Port, records: u64, regions: u16, bytes: u32, (reads_lock, locks): (bool, u64)) -> Self {
         let regions = u64::from(regions);
         Self {

@@ -1,4 +1,5 @@
-//! The master's part after a death: it closes regions, has the shipped code make their copies equal, and opens them. Its state is in memory.
+//! The master's part after a death: it closes regions, has the shipped code make their copies equal, and opens them.
+//! Its state is in memory.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

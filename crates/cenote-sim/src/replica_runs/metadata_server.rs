@@ -1,6 +1,7 @@
-//! A store with a metadata server, of Clover's shape (Clover, section 2.1 of the FUSEE paper): the index and the free memory are at a server with a few cores; objects are at memory
-//! nodes. A key's objects form a chain: each names its successor, and the last one is the value. Clients remember where they saw a key's object, and follow the chain
-//! from there, a round trip for each link, or ask the server for a shortcut.
+//! A store with a metadata server, of Clover's shape (Clover, section 2.1 of the FUSEE paper): the index and the free
+//! memory are at a server with a few cores; objects are at memory nodes. A key's objects form a chain: each names its
+//! successor, and the last one is the value. Clients remember where they saw a key's object, and follow the chain from
+//! there, a round trip for each link, or ask the server for a shortcut.
 //!
 //! | operation | |
 //! |---|---|
@@ -8,8 +9,9 @@
 //! | put | write the object to its nodes; compare-and-swap the last object's successor; tell the server |
 //! | insert | write the object; the server enters it |
 //!
-//! The swap decides, so a chain has one order, and whoever starts at an older object comes to the newest. The server enters an object only over an older
-//! one. **In its favour**: memory is not reclaimed, successors are at one node, nothing is logged, no client or server dies. It does not remove keys, as Clover.
+//! The swap decides, so a chain has one order, and a client that starts at an older object comes to the newest. The
+//! server enters an object only over an older one. **In its favour**: memory is not reclaimed, successors are at one
+//! node, nothing is logged, no client or server dies. It does not remove keys, as Clover.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! The shipped client of the [replicated map](cenote_replica) and stores that it is compared with, on a [network in virtual time](crate::rdma).
+//! The shipped client of the [replicated map](cenote_replica) and stores that it is compared with, on a
+//! [network in virtual time](crate::rdma).
 //!
 //! | file | |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! Memory that nodes allocate, object by object: a change asks a node's core first. What the node would answer is charged; the memory then comes from the
-//! client's own blocks. That the node would have to free it as well is not charged.
+//! Memory that nodes allocate, object by object: a change asks a node's core first. What the node would answer is
+//! charged; the memory then comes from the client's own blocks. That the node would have to free it as well is not
+//! charged.
 
 use super::store::Store;
 use crate::rdma::Port;

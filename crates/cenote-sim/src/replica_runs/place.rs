@@ -1,4 +1,5 @@
-//! How stores lie on memory nodes: regions for indexes and regions for data, each with copies of its own number; an empty map; blocks.
+//! How stores lie on memory nodes: regions for indexes and regions for data, each with copies of its own number; an
+//! empty map; blocks.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

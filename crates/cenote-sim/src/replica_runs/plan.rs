@@ -81,7 +81,8 @@ impl From<Workload> for Work {
     }
 }
 
-/// Clients that come later and go earlier than the others: those from a number on, and when, from the begin of the phase.
+/// Clients that come later and go earlier than the others: those from a number on, and when, from the begin of the
+/// phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late {
     /// How many are there from the begin to the end.
@@ -145,7 +146,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// As in section 6.3 of the FUSEE paper: two nodes, one copy of the index and two of the data, keys and values of 1,024 bytes.
+    /// As in section 6.3 of the FUSEE paper: two nodes, one copy of the index and two of the data, keys and values of
+    /// 1,024 bytes.
     pub fn new(system: System, clients: u32, records: u64) -> Result<Self, ProfileError> {
         Ok(Self {
             system,

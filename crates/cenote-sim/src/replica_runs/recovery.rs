@@ -1,7 +1,8 @@
 //! How long it takes to recover what a dead client has left (FUSEE, section 6.4, table 1), besides connections.
 //!
-//! A client updates records, and dies within an update. Then its session is ended: all regions are closed, what it had begun is completed or undone, and they are opened. A client
-//! that joins gets its blocks, and finds out what in them is free.
+//! A client updates records, and dies within an update. Then its session is ended: all regions are closed, what it had
+//! begun is completed or undone, and they are opened. A client that joins gets its blocks, and finds out what in them
+//! is free.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -19,7 +20,7 @@ use crate::rdma::{MICROSECOND, MILLISECOND, Port, Tasks, Time};
 
 /// The client that dies, and the one that gets its blocks.
 const DEAD: u32 = 1;
-const HEIR: u32 = 2;
+const ADOPTER: u32 = 2;
 /// From the begin of its last update to its death: in the middle.
 const INTO: Time = 4 * MICROSECOND;
 
@@ -58,8 +59,8 @@ pub fn recover(plan: &Plan, updates: u64) -> Result<Recovery, RunError> {
             port,
         }
     };
-    let (dying, heir) = (shipped(DEAD), shipped(HEIR));
-    let master = Master::new(ground.port(plan, 0), plan.place, HEIR)
+    let (dying, adopter) = (shipped(DEAD), shipped(ADOPTER));
+    let master = Master::new(ground.port(plan, 0), plan.place, ADOPTER)
         .ok_or_else(|| RunError::Place("layout".to_owned()))?;
     let blocks = Rc::clone(&ground.blocks);
     let (records, bytes) = (plan.place.records, plan.bytes);
@@ -81,14 +82,14 @@ pub fn recover(plan: &Plan, updates: u64) -> Result<Recovery, RunError> {
                 let (key, value) = record(0, updates, bytes);
                 until(&dying.port, dying.put(&key, &value), dying.port.now() + INTO).await;
 
-                let port = heir.port();
+                let port = adopter.port();
                 let begin = port.now();
                 port.world.borrow_mut().ended.insert(DEAD);
                 let report = master.close().await?;
                 let closed = port.now();
                 blocks.leave(DEAD);
                 let (key, value) = record(records, 0, bytes);
-                heir.put(&key, &value).await?;
+                adopter.put(&key, &value).await?;
                 Ok(Recovery {
                     closing: closed - begin,
                     blocks: port.now() - closed,

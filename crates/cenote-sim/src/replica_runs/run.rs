@@ -266,7 +266,7 @@ impl<'p, S: Store + 'static> Run<'p, S> {
             );
             tasks.spawn(work);
         }
-        tasks.spawn(beat(
+        tasks.spawn(heartbeat(
             self.stores.clone(),
             self.ground.port(self.plan, 0),
             span.end,
@@ -370,8 +370,9 @@ async fn work<S: Store>(
     }
 }
 
-/// Heartbeats of all clients, which hear of eras at once: an era ends when all clients know it and no operation is left of the one before.
-async fn beat<S: Store>(stores: Vec<Rc<S>>, port: Port, end: Time) {
+/// Heartbeats of all clients, which hear of eras at once: an era ends when all clients know it and no operation is left
+/// of the one before.
+async fn heartbeat<S: Store>(stores: Vec<Rc<S>>, port: Port, end: Time) {
     let interval = port.world.borrow().costs.heartbeat;
     while port.now() < end {
         let least = stores.iter().filter_map(|store| store.oldest()).min();

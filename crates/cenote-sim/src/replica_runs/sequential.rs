@@ -1,5 +1,6 @@
-//! Replicas that are changed one after another (FUSEE-CR): the shipped client on a network that has one compare-and-swap of a batch under way at a time.
-//! The verbs of a batch may take effect in any order, so what the client does stays right; it costs a round trip for each replica.
+//! Replicas that are changed one after another (FUSEE-CR): the shipped client on a network that has one
+//! compare-and-swap of a batch under way at a time. The verbs of a batch may take effect in any order, so what the
+//! client does stays right; it costs a round trip for each replica.
 
 use std::rc::Rc;
 

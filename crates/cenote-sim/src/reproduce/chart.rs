@@ -1,5 +1,5 @@
-//! A figure's chart, as SVG: a quantity over the number of threads, or [bars](super::bars). Circles are the paper's, lines and
-//! bars are ours.
+//! A figure's chart, as SVG: a quantity over the number of threads, or [bars](super::bars). Circles are the paper's,
+//! lines and bars are ours.
 
 use plotters::prelude::*;
 

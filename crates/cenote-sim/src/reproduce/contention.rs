@@ -1,8 +1,9 @@
-//! Threads that all increment one word, by additions, by compare-exchanges and under a spin lock: published measurements of three machines,
-//! against the simulator.
+//! Threads that all increment one word, by additions, by compare-exchanges and under a spin lock: published
+//! measurements of three machines, against the simulator.
 //!
-//! The profile's cost of a line that moves from one core to another is set for each machine so that additions by the most threads take as
-//! long as they did there. How long a line stays is the profile's for all machines. The simulator gives the rest.
+//! The profile's cost of a line that moves from one core to another is set for each machine so that additions by the
+//! most threads take as long as they did there. How long a line stays is the profile's for all machines. The simulator
+//! gives the rest.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -40,7 +41,8 @@ const TRANSFER: Quantity = Quantity {
     unit: "ns",
 };
 
-/// What was measured on a machine: threads, and the time of an increment of a thread by an addition, by compare-exchanges, and under a lock.
+/// What was measured on a machine: threads, and the time of an increment of a thread by an addition, by
+/// compare-exchanges, and under a lock.
 struct Machine {
     transfer: &'static str,
     additions: &'static str,
@@ -51,7 +53,8 @@ struct Machine {
 }
 
 /// "A concurrency cost hierarchy" (Travis Downs, 2020): medians of 15 trials from its published results
-/// (github.com/travisdowns/concurrency-hierarchy-bench, results/*/combined.csv, "atomic add", "cas add" and "pause spin").
+/// (github.com/travisdowns/concurrency-hierarchy-bench, results/*/combined.csv, "atomic add", "cas add" and "pause
+/// spin").
 const MACHINES: [Machine; 3] = [
     Machine {
         transfer: "Skylake (i7-6700HQ), fitted",
@@ -139,7 +142,8 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// The profile with the cost of a transfer with which additions by a machine's most threads take as long as they did on it.
+/// The profile with the cost of a transfer with which additions by a machine's most threads take as long as they did on
+/// it.
 fn fitted(profile: &Profile, machine: &Machine) -> Result<Profile, ReproduceError> {
     let with = |transfer_ns| Profile {
         transfer_ns,

@@ -1,5 +1,5 @@
-//! Ways in which threads increment a shared counter: under a lock, by exchanges, or in turn. The same code runs on simulated and on
-//! real memory.
+//! Ways in which threads increment a shared counter: under a lock, by exchanges, or in turn. The same code runs on
+//! simulated and on real memory.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,8 +1,8 @@
-//! A task list on simulated hosts, some of which may die right before they commit. What a task does is given; the costs of the list and of
-//! a death are those of the library's own code.
+//! A task list on simulated hosts, some of which may die right before they commit. What a task does is given; the costs
+//! of the list and of a death are those of the library's own code.
 //!
-//! A process that dies takes its threads' tasks with it. Another begins at once, and takes as long to start as the slowest program
-//! that *Lupin* has measured, before it joins the pool.
+//! A process that dies takes its threads' tasks with it. Another begins at once, and takes as long to start as the
+//! slowest program that *Lupin* has measured, before it joins the pool.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cenote::index::baseline::arena::Arena;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::format::superblock::Kind;
-use cenote::pod::tasks::{Committed, Next, Plan, TaskList};
+use cenote::pod::tasks::{Committed, NextTask, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
 
 use super::ReproduceError;
@@ -205,7 +205,7 @@ fn do_tasks<const C: bool>(
     let list = TaskList::open(worker.clone(), "list")?;
     loop {
         match list.take(u64::MAX)? {
-            Next::Task(task) => {
+            NextTask::Task(task) => {
                 match (shared.work.task, &input) {
                     (Task::Read { bytes, piece_ps }, Some(input)) => {
                         let from = input.start() + task * bytes;
@@ -228,11 +228,11 @@ fn do_tasks<const C: bool>(
                     shared.ended_ps.set(shared.ended_ps.get().max(context.now_ps()));
                 }
             }
-            Next::Wait => {
+            NextTask::Wait => {
                 context.wait();
                 context.spend_ps(POLL_PS);
             }
-            Next::Done => return Ok(()),
+            NextTask::Done => return Ok(()),
         }
     }
 }

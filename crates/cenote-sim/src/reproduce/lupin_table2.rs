@@ -1,10 +1,12 @@
-//! Lupin, table 2: the cost of a lock that survives its owner. 32 threads as in the paper, and fewer, increment a counter under one lock.
+//! Lupin, table 2: the cost of a lock that survives its owner. 32 threads as in the paper, and fewer, increment a
+//! counter under one lock.
 //!
-//! Each figure is the mean of ten trials. In each all threads warm up, meet, and begin within ten microseconds, at moments that are
-//! drawn: in virtual time, a run whose threads begin at once would be the same each time, and order them as they began.
+//! Each figure is the mean of ten trials. In each all threads warm up, meet, and begin within ten microseconds, at
+//! moments that are drawn: in virtual time, a run whose threads begin at once would be the same each time, and order
+//! them as they began.
 //!
-//! Each thread is a process on a host of its own, on the coherent machine: so a line that moves from one core to another costs
-//! a fetch, as on the paper's machine.
+//! Each thread is a process on a host of its own, on the coherent machine: so a line that moves from one core to
+//! another costs a fetch, as on the paper's machine.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -154,7 +156,7 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
         notes: vec![
             "The mean time of an increment, over ten trials of 600 increments a thread, and the deviation of the trials' means.",
             "How long an increment takes depends on the machine; the recoverable lock is to be compared with the plain one of its kind.",
-            "The recoverable queue lock is no MCS lock: whoever waits watches the slot in front of it (decision 0020).",
+            "The recoverable queue lock is no MCS lock: a waiter watches the slot in front of it (decision 0020).",
             "All wait alike: they poll, pause between two polls at first, later let others run, which costs a system call. No thread sleeps, as the \
              paper pins each thread to a core.",
             "The lock with a min-array is after the paper's JJ, and has no recovery: what is compared is a passage without deaths.",

@@ -1,5 +1,6 @@
-//! Lupin, table 3, with as many workers as the paper has: a [task list](super::lupin_hosts) on 1 to 16 simulated hosts, of one or two
-//! threads each. Tasks compute and touch only the list's memory, or read their input from the pool as fast as the paper's histogram.
+//! Lupin, table 3, with as many workers as the paper has: a [task list](super::lupin_hosts) on 1 to 16 simulated hosts,
+//! of one or two threads each. Tasks compute and touch only the list's memory, or read their input from the pool as
+//! fast as the paper's histogram.
 
 use cenote::pod::tasks::Plan;
 
@@ -16,8 +17,8 @@ const WORKERS: u32 = 32;
 const TASKS: u64 = 800;
 /// "All individual tasks in our benchmarks execute for less than 5 ms".
 const TASK_PS: u64 = 5_000_000_000;
-/// A task that reads. On hardware whose memory does not bind it, 32 workers of the paper's histogram read 33 GB/s: 1.03 each, so 4 KiB
-/// in 3.97 us. A worker alone reads that in 0.97 (simulated); the rest is computing.
+/// A task that reads. On hardware whose memory does not bind it, 32 workers of the paper's histogram read 33 GB/s: 1.03
+/// each, so 4 KiB in 3.97 us. A worker alone reads that in 0.97 (simulated); the rest is computing.
 const READING_TASK: Task = Task::Read {
     bytes: 64 << 10,
     piece_ps: 3_000_000,

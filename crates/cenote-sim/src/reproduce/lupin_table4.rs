@@ -1,5 +1,5 @@
-//! Lupin, table 4, with as many hosts as the paper has: a [task list](super::lupin_hosts) on 16 simulated hosts with two threads each, of
-//! which 0, 1 and 8 die, each right before it commits. A task is nothing but 5 ms of virtual time.
+//! Lupin, table 4, with as many hosts as the paper has: a [task list](super::lupin_hosts) on 16 simulated hosts with
+//! two threads each, of which 0, 1 and 8 die, each right before it commits. A task is nothing but 5 ms of virtual time.
 
 use cenote::pod::tasks::Plan;
 
@@ -81,7 +81,7 @@ pub fn make(progress: Progress<'_>) -> Result<Figure, ReproduceError> {
         rows,
         notes: vec![
             "A task is 5 ms of virtual time, with no memory accesses of its own. Two threads a host, 3,200 tasks in two phases.",
-            "Whoever starts in a dead one's place takes 12.3 ms until it joins: the slowest of the paper's three programs (section 2.2).",
+            "A process that starts in a dead one's place takes 12.3 ms until it joins: the slowest of the paper's three programs (section 2.2).",
             "The paper's range is that of its six programs, measured on 16 virtual machines.",
         ],
     })

@@ -1,9 +1,9 @@
-//! This machine against the simulator: two threads that increment one counter, by turns, by exchanges and under locks, measured here and
-//! simulated with the same code.
+//! This machine against the simulator: two threads that increment one counter, by turns, by exchanges and under locks,
+//! measured here and simulated with the same code.
 //!
-//! The profile's cost of a line that moves from one core to another is another machine's. So there are two simulated columns: with the
-//! profile as it is, and with that one cost set so that turns take as long as they do here. Any other number that then agrees was
-//! not fitted.
+//! The profile's cost of a line that moves from one core to another is another machine's. So there are two simulated
+//! columns: with the profile as it is, and with that one cost set so that turns take as long as they do here. Any other
+//! number that then agrees was not fitted.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -146,7 +146,8 @@ fn round(pool: &Pool<Coherent>, way: Way, increments: u32) -> cenote::Result<f64
         let opened = pool
             .worker()
             .and_then(|worker| Ok((Counting::open(&worker, way, thread, THREADS)?, worker)));
-        // Even if it could not: the other thread waits. It does not sleep, as waking up takes longer than what is measured.
+        // Even if it could not: the other thread waits. It does not sleep, as waking up takes longer than what is
+        // measured.
         ready[thread as usize].store(1);
         while ready.iter().any(|word| word.load() == 0) {
             std::hint::spin_loop();
@@ -183,8 +184,9 @@ mod tests {
         }
     }
 
-    /// "Measuring CPU core-to-core latency" (github.com/nviennot/core-to-core-latency), by compare-exchanges in turn: 44 to 51 ns from core to core for
-    /// four server processors of Intel (Broadwell to Ice Lake), 107 and 115 between parts of AMD's Milan.
+    /// "Measuring CPU core-to-core latency" (github.com/nviennot/core-to-core-latency), by compare-exchanges in turn:
+    /// 44 to 51 ns from core to core for four server processors of Intel (Broadwell to Ice Lake), 107 and 115 between
+    /// parts of AMD's Milan.
     #[test]
     fn a_line_takes_from_core_to_core_what_others_have_measured() {
         let profile = Profile::load(PROFILE).unwrap();

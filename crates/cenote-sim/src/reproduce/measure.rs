@@ -1,7 +1,7 @@
 //! Threads that do the same operation again and again, and how long each took by its virtual clock.
 //!
-//! All threads are on one host and begin at the same time. Each waits for its operation to be done before it begins the next.
-//! The first round is not counted: in it nothing is cached yet, and all threads arrive at once.
+//! All threads are on one host and begin at the same time. Each waits for its operation to be done before it begins the
+//! next. The first round is not counted: in it nothing is cached yet, and all threads arrive at once.
 
 use std::cell::RefCell;
 use std::rc::Rc;

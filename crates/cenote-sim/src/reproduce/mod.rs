@@ -1,9 +1,10 @@
 //! Figures of the papers again: the paper's numbers, ours, and their ratio.
 //!
 //! Ours are of one of two [origins](Origin), and every table, file and chart says of which. *Simulated*: code runs on
-//! [`SimMemory`](crate::exec::SimMemory) under a profile and reads its virtual clock, as code on the paper's machine reads a
-//! real one. Where a profile's number was taken from the very figure, a ratio of 1 shows only that the model gives back its
-//! input; a figure's notes say which rows these are. *Measured*: code runs on this machine and reads its clock.
+//! [`SimMemory`](crate::exec::SimMemory) under a profile and reads its virtual clock, as code on the paper's machine
+//! reads a real one. Where a profile's number was taken from the very figure, a ratio of 1 shows only that the model
+//! gives back its input; a figure's notes say which rows these are. *Measured*: code runs on this machine and reads its
+//! clock.
 //!
 //! **Limits.** The paper's numbers are those that its text or tables give. None were read off a picture.
 
@@ -316,8 +317,8 @@ pub fn names() -> Vec<&'static str> {
     FIGURES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Runs what a figure shows. What is measured makes its pools in a folder, which should be in memory, and removes them if it
-/// comes to its end.
+/// Runs what a figure shows. What is measured makes its pools in a folder, which should be in memory, and removes them
+/// if it comes to its end.
 pub fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
     match FIGURES.iter().find(|(known, _)| *known == name) {
         Some((_, make)) => make(folder, progress),

@@ -1,5 +1,5 @@
-//! A chart of panels: one quantity over the number of threads, in a small plot for each workload, two in a row. A case has
-//! the same colour in all of them.
+//! A chart of panels: one quantity over the number of threads, in a small plot for each workload, two in a row. A case
+//! has the same colour in all of them.
 
 use plotters::prelude::*;
 

@@ -51,7 +51,8 @@ const STREAMS: u32 = 64;
 const STREAM_BYTES: u64 = 4096;
 const STREAM_ROUNDS: u32 = 20;
 
-/// A curve of compare-exchanges: its name, the paper's means with 1 and with 64 threads in microseconds, and what is done.
+/// A curve of compare-exchanges: its name, the paper's means with 1 and with 64 threads in microseconds, and what is
+/// done.
 type Case = (&'static str, [Option<f64>; 2], fn(&SimMemory<false>, Place));
 
 const EXCHANGES: [Case; 2] = [

@@ -1,5 +1,5 @@
-//! pcc-indexes, figure 13: YCSB Load, A, B and C by 1 to 144 threads, on hash and ordered maps in all forms; and its last column with ten
-//! times as many records.
+//! pcc-indexes, figure 13: YCSB Load, A, B and C by 1 to 144 threads, on hash and ordered maps in all forms; and its
+//! last column with ten times as many records.
 
 use cenote::Guidelines;
 use cenote_ycsb::Workload;
@@ -62,7 +62,8 @@ const RATIO: Quantity = Quantity {
     unit: "of throughputs",
 };
 
-/// A kind of map: its panels in the order of the workloads, its cases, and the paper's least and greatest ratios of P3 to them.
+/// A kind of map: its panels in the order of the workloads, its cases, and the paper's least and greatest ratios of P3
+/// to them.
 struct Kind {
     panels: [&'static str; 4],
     cases: &'static [Case],

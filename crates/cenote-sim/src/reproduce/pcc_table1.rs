@@ -1,10 +1,10 @@
-//! pcc-indexes, table 1: what lookups and inserts of one thread cost in indexes that were converted for incoherent memory,
-//! and how much of it is the conversion. Measured on this machine, on both backends.
+//! pcc-indexes, table 1: what lookups and inserts of one thread cost in indexes that were converted for incoherent
+//! memory, and how much of it is the conversion. Measured on this machine, on both backends.
 //!
-//! For each index a pool of either kind is made and filled. Its file loses its name at once, so that nothing is
-//! left behind however this ends. Then, a turn each and over and over: fetches of random lines of the incoherent pool past
-//! the cache (flush, fence, load), lookups on both, inserts of new keys on both. So other load on the machine hits all alike.
-//! A round's figure is the mean over its turns; the median of the rounds is reported.
+//! For each index a pool of either kind is made and filled. Its file loses its name at once, so that nothing is left
+//! behind however this ends. Then, a turn each and over and over: fetches of random lines of the incoherent pool past
+//! the cache (flush, fence, load), lookups on both, inserts of new keys on both. So other load on the machine hits all
+//! alike. A round's figure is the mean over its turns; the median of the rounds is reported.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! pcc-indexes, table 2: what speculation gives an ordered map on traces of Twitter's caches. The traces are drawn from the
-//! published figures of the clusters.
+//! pcc-indexes, table 2: what speculation gives an ordered map on traces of Twitter's caches. The traces are drawn from
+//! the published figures of the clusters.
 
 use cenote::Guidelines;
 use cenote_ycsb::Workload;

@@ -1,8 +1,8 @@
 //! How much each cost of the clock moves figures of virtual time, with one cost changed at a time.
 //!
-//! A cell is a form of map under a workload, or a lock under contention, as in the figures of 144 and of 32
-//! threads. A cost is a field of the [profile](crate::profile), or two that belong together. All else stays, the seed too; so what a
-//! change moves by a few per cent may be a schedule that has become another one.
+//! A cell is a form of map under a workload, or a lock under contention, as in the figures of 144 and of 32 threads. A
+//! cost is a field of the [profile](crate::profile), or two that belong together. All else stays, the seed too; so what
+//! a change moves by a few per cent may be a schedule that has become another one.
 
 use cenote::Guidelines;
 use cenote_ycsb::Workload;

@@ -1,4 +1,5 @@
-//! Which costs of the network decide how far directory locks are ahead in Soul's figure 9: all write, 8 nodes, one number of the profile changed.
+//! Which costs of the network decide how far directory locks are ahead in Soul's figure 9: all write, 8 nodes, one
+//! number of the profile changed.
 
 use super::sweep::each;
 use super::{Charted, Figure, Origin, Progress, Quantity, ReproduceError, Row, soul_fig9};

@@ -1,4 +1,5 @@
-//! Soul, figure 7: a hash table whose buckets have a reader-writer lock each, with the first 4 KiB of a bucket under it, under YCSB.
+//! Soul, figure 7: a hash table whose buckets have a reader-writer lock each, with the first 4 KiB of a bucket under
+//! it, under YCSB.
 
 use cenote_ycsb::Workload;
 

@@ -1,4 +1,5 @@
-//! Many simulated runs, as many at a time as the machine has cores. Each is one thread, and does not depend on the others.
+//! Many simulated runs, as many at a time as the machine has cores. Each is one thread, and does not depend on the
+//! others.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,8 +23,8 @@ const HOSTS: u32 = 3;
 pub const RECORDS: u64 = 100_000;
 const PAPER_RECORDS: u64 = 100_000_000;
 
-/// All without the guidelines' optimisations, on coherent memory of DRAM: the paper's ideal. The profile says which DRAM; values are
-/// overwritten in place, or replaced as the paper's indexes do.
+/// All without the guidelines' optimisations, on coherent memory of DRAM: the paper's ideal. The profile says which
+/// DRAM; values are overwritten in place, or replaced as the paper's indexes do.
 pub fn coherent(
     form: Form,
     profile: &str,
@@ -75,7 +76,8 @@ fn plan(
     Ok(with_records(plan, RECORDS))
 }
 
-/// The same plan with so many records, and operations of each workload. The cache has the same share of them as it had of those before.
+/// The same plan with so many records, and operations of each workload. The cache has the same share of them as it had
+/// of those before.
 pub fn with_records(mut plan: Plan, records: u64) -> Plan {
     plan.profile.cache_bytes = plan.profile.cache_bytes * records / plan.records.max(1);
     plan.records = records;

@@ -1,7 +1,7 @@
-//! The allocator without a map: objects and extents are allocated for a worker's auxiliary word, published in sync words
-//! of a shared table (unused slots of a map), replaced there by others, and retired. What was written to an object must be
-//! there when it is taken. In some runs a thread takes another worker's place for each operation, so that places go from host to host, and with them what
-//! hosts have in their caches of them.
+//! The allocator without a map: objects and extents are allocated for a worker's auxiliary word, published in sync
+//! words of a shared table (unused slots of a map), replaced there by others, and retired. What was written to an
+//! object must be there when it is taken. In some runs a thread takes another worker's place for each operation, so
+//! that places go from host to host, and with them what hosts have in their caches of them.
 
 use std::cell::Cell;
 use std::rc::Rc;

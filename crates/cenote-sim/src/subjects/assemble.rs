@@ -1,4 +1,5 @@
-//! What all subjects have in common: a pool is made, processes join it and have threads work, and everything is checked in the end.
+//! What all subjects have in common: a pool is made, processes join it and have threads work, and everything is checked
+//! in the end.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -68,8 +69,8 @@ pub fn assemble<const C: bool, S: 'static>(
     }
 }
 
-/// Joins the pool. The place of a process that was killed, before or meanwhile, is not free before the kernel drops its locks. Its workers'
-/// places are not needed: there are enough for as many processes as there are places for.
+/// Joins the pool. The place of a process that was killed, before or meanwhile, is not free before the kernel drops its
+/// locks. Its workers' places are not needed: there are enough for as many processes as there are places for.
 pub(super) fn join<const C: bool>(context: &Context<C>) -> cenote::Result<Member<C>> {
     loop {
         let (is_dying, killed) = (context.is_anybody_dying(), context.killed());

@@ -1,5 +1,5 @@
-//! Indexes made for comparison, and indexes of others' own: calls on few keys, written down for the check of linearizability, with nodes
-//! that are nearly full when the threads begin.
+//! Indexes made for comparison, and indexes of others' own: calls on few keys, written down for the check of
+//! linearizability, with nodes that are nearly full when the threads begin.
 
 use std::rc::Rc;
 use std::sync::Arc;

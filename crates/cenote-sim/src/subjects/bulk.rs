@@ -1,10 +1,10 @@
-//! Calls on the ordered map that are about several keys: pairs that are put together, and searches for the neighbours of a key, both ways,
-//! while leaves are split and merged.
+//! Calls on the ordered map that are about several keys: pairs that are put together, and searches for the neighbours
+//! of a key, both ways, while leaves are split and merged.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::hash::{answer, value_of};
-use super::ordered::{Map, Shape, get, look, neighbour, remove};
+use super::ordered::{Map, Shape, get, inspect, neighbour, remove};
 use super::{Log, below};
 use crate::check::spec::ordered::{Op, Ret};
 use crate::exec::Context;
@@ -33,7 +33,7 @@ pub fn call<const C: bool>(
         }
         7 | 8 => drop(before(context, map, log, key)),
         9 => neighbour(context, map, SHAPE, log, key),
-        10 => look(context, map, SHAPE, log, key),
+        10 => inspect(context, map, SHAPE, log, key),
         _ => get(context, map, SHAPE, log, key),
     }
 }

@@ -1,5 +1,6 @@
-//! A condition variable: threads make tokens and take them under a mutex, and wait while there are none. Where no thread dies, they wait
-//! without a timeout as long as another thread may make a token, so a lost notification shows. Where threads die, they wait with a timeout.
+//! A condition variable: threads make tokens and take them under a mutex, and wait while there are none. Where no
+//! thread dies, they wait without a timeout as long as another thread may make a token, so a lost notification shows.
+//! Where threads die, they wait with a timeout.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,17 +1,19 @@
-//! A group over hosts that die: what its members must be notified of. The hosts are those of [`hosts`](super::hosts), whose threads
-//! are its members.
+//! A group over hosts that die: what its members must be notified of. The hosts are those of [`hosts`](super::hosts),
+//! whose threads are its members.
 //!
 //! What is checked, as far as the events that were read have no gaps:
 //!
-//! - a host's death comes once; the deaths of all its members that were there follow it directly, and none of its threads joins afterwards;
-//! - once a host is fenced, the group is not notified of a death of its members before its own death, but by what was being appended then;
+//! - a host's death comes once; the deaths of all its members that were there follow it directly, and none of its
+//!   threads joins afterwards;
+//! - once a host is fenced, the group is not notified of a death of its members before its own death, but by what was
+//!   being appended then;
 //! - when all members are gone, the group knows it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cenote::pod::Worker;
-use cenote::pod::format::host::HostInstance;
+use cenote::pod::format::host_entry::HostInstance;
 use cenote::pod::group::{Creation, Event, Group, GroupHandle, Kind, Status, hosts_died};
 use cenote::{Error, Result};
 
@@ -35,7 +37,8 @@ pub struct DeathNotices {
     events: RefCell<BTreeMap<u64, Event>>,
     /// The hosts of members, by their identities.
     origins: RefCell<BTreeMap<u64, HostInstance>>,
-    /// Hosts that a monitor says to have fenced, in their generations, and the number of the last event by then, or of the one that was being appended.
+    /// Hosts that a monitor says to have fenced, in their generations, and the number of the last event by then, or of
+    /// the one that was being appended.
     fenced: RefCell<BTreeMap<(u32, u32), u64>>,
 }
 

@@ -1,6 +1,8 @@
-//! Directory locks: threads of all processes read and write what two locks cover, with long and short timeouts, and die anywhere.
+//! Directory locks: threads of all processes read and write what two locks cover, with long and short timeouts, and die
+//! anywhere.
 //!
-//! The subject writes down, beside the simulated machine, who holds which lock, and what the last thread that unlocked had written. So it checks at each hold:
+//! The subject writes down, beside the simulated machine, who holds which lock, and what the last thread that unlocked
+//! had written. So it checks at each hold:
 //!
 //! - nobody else alive has the lock, or all who have it read;
 //! - what it covers is what was written last, all of it, unless the holder is told of a death;
@@ -82,7 +84,8 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Resu
     let member = Member::join(context, false)?;
     {
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
-        // Few of them, so that numbers of the dead are used again: processes, those that begin in their stead, and who audits.
+        // Few of them, so that numbers of the dead are used again: processes, those that begin in their stead, and who
+        // audits.
         let nodes = shared.load.hosts as u8 + 1;
         for n in 0..LOCKS {
             open(&worker, n, nodes)?;

@@ -1,7 +1,7 @@
 //! A group that threads join, leave and die in, with hardly more room than their ends need. What they read must be one
-//! sequence, the same for all; in it each member joins, ends once, and rejoins. When all are gone, the group knows it. A worker
-//! whose record a recoverer has claimed is no member any more: the group has been notified of the death, even if the recoverer is stopped.
-//! Who looks at the group as `fsck` does finds it sound at any time.
+//! sequence, the same for all; in it each member joins, ends once, and rejoins. When all are gone, the group knows it.
+//! A worker whose record a recoverer has claimed is no member any more: the group has been notified of the death, even
+//! if the recoverer is stopped. Who looks at the group as `fsck` does finds it sound at any time.
 //!
 //! In every other run there is a damaged group too. It must not keep any worker from being recovered.
 
@@ -212,8 +212,8 @@ fn check_claimed<const C: bool>(worker: &Worker<SimMemory<C>>, group: &Group, lo
     Ok(())
 }
 
-/// Looks for an event after a sleep; whether there is one. If nothing has woken the thread, no join or leave that is over can have left an
-/// event that it has not read. Deaths are different: others notify of them at any later time.
+/// Looks for an event after a sleep; whether there is one. If nothing has woken the thread, no join or leave that is
+/// over can have left an event that it has not read. Deaths are different: others notify of them at any later time.
 fn check_after_sleep<const C: bool>(
     context: &Context<C>,
     worker: &Worker<SimMemory<C>>,

@@ -34,8 +34,8 @@ pub enum Shape {
     Moving,
     /// All moved to a smaller level but the last groups, in which the keys are.
     Shrinking,
-    /// All keys in one group, whose slots were all used; for every other seed it has a chain of one line, with a last free slot
-    /// or none.
+    /// All keys in one group, whose slots were all used; for every other seed it has a chain of one line, with a last
+    /// free slot or none.
     Removed,
     /// Every thread opens the pool anew for every few calls.
     Visits,
@@ -164,8 +164,8 @@ fn sharing_in<const C: bool>(
 }
 
 /// Puts keys into the last group until the map grows, and removes some of them until only the last groups are left to
-/// move. Of the keys that calls will be about, some are in the last group's chain; the new ones go to the group before, where
-/// they find a last free slot.
+/// move. Of the keys that calls will be about, some are in the last group's chain; the new ones go to the group before,
+/// where they find a last free slot.
 fn move_nearly_all<const C: bool>(
     context: &Context<C>,
     map: &HashMap<SimMemory<C>>,
@@ -195,8 +195,8 @@ fn move_nearly_all<const C: bool>(
     Ok(keys)
 }
 
-/// Puts some keys into the last groups of a level that is far too large, and removes keys until all but the last groups have
-/// moved to a smaller one.
+/// Puts some keys into the last groups of a level that is far too large, and removes keys until all but the last groups
+/// have moved to a smaller one.
 fn shrink_nearly_all<const C: bool>(
     context: &Context<C>,
     map: &HashMap<SimMemory<C>>,
@@ -303,8 +303,8 @@ fn work<const C: bool>(
     Ok(())
 }
 
-/// Puts a new key into another map, which it opens only now: what the worker has allocated before lets it do so without waiting for
-/// anything.
+/// Puts a new key into another map, which it opens only now: what the worker has allocated before lets it do so without
+/// waiting for anything.
 fn use_others<const C: bool>(
     worker: &Rc<Worker<SimMemory<C>>>,
     key: u64,

@@ -1,5 +1,5 @@
-//! Hosts of a pod: every process is a host, its own agent and a worker on the allocator; the processes of the first hosts
-//! are monitors too. Hosts are slow, die and begin anew; monitors die in the middle of what they do.
+//! Hosts of a pod: every process is a host, its own agent and a worker on the allocator; the processes of the first
+//! hosts are monitors too. Hosts are slow, die and begin anew; monitors die in the middle of what they do.
 //!
 //! What is checked besides what the allocator's subject checks:
 //!
@@ -7,8 +7,8 @@
 //! - no monitor suspects a host before it has polled it often enough itself, or although it saw a new heartbeat;
 //! - no two monitors lead;
 //! - a monitor whose polls are late, as all are in some runs, suspects a silent host too, after more polls;
-//! - no monitor leads or suspects after it was told that it may not; then it starts counting anew. An election outside the
-//!   pool ends a monitor's lead now and then, in the middle of a poll too.
+//! - no monitor leads or suspects after it was told that it may not; then it starts counting anew. An election outside
+//!   the pool ends a monitor's lead now and then, in the middle of a poll too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use cenote::index::hooks;
 use cenote::pod::format::geometry::{Geometry, Parameters};
-use cenote::pod::format::host::{HostPhase, HostRecord, hosts_high};
+use cenote::pod::format::host_entry::{HostPhase, HostRecord, hosts_high};
 use cenote::pod::format::record::{Phase, State};
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 use cenote::pod::hosts::agent::{AgentRole, bring_up};
@@ -248,8 +248,8 @@ fn open<const C: bool>(context: &Context<C>, pods: &Pods) -> Result<Opened<C>> {
         context,
         Pod::join_as_agent(memory, superblock, identity, liveness, hooks())?,
     );
-    // Where work takes long, for a group's lock, for many threads or for a server of exchanges, long-lived monitors would for ever fence hosts
-    // that begin again and again.
+    // Where work takes long, for a group's lock, for many threads or for a server of exchanges, long-lived monitors
+    // would for ever fence hosts that begin again and again.
     let timeout = match pods.shape != Shape::Alone || context.is_delegated() {
         true => 1 + u64::from(context.process()) / PROCESSES_PER_POLL,
         false => 1,
@@ -540,7 +540,8 @@ struct Witness {
     seen: BTreeMap<u32, VecDeque<(u32, u64)>>,
     /// Polls that count.
     polls: u64,
-    /// Hosts that were not there before the first of them. The monitor may have seen each of them one poll earlier than the witness did.
+    /// Hosts that were not there before the first of them. The monitor may have seen each of them one poll earlier than
+    /// the witness did.
     late: BTreeSet<u32>,
 }
 
@@ -585,8 +586,8 @@ impl Witness {
         self.polls = 0;
     }
 
-    /// A suspected host must have been polled before, and been silent: a new heartbeat may have come only since the poll before this
-    /// one.
+    /// A suspected host must have been polled before, and been silent: a new heartbeat may have come only since the
+    /// poll before this one.
     fn check(&self, before: &BTreeMap<u32, (u32, u64)>, host: u32, generation: u32, log: &Log) {
         let seen = self.seen.get(&host).cloned().unwrap_or_default();
         let is_silent = seen

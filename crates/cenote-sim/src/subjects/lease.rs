@@ -1,7 +1,8 @@
-//! The lease of the server of exchanges, and the failover controllers that move it. Every process is a host with a failover controller and
-//! a thread that serves when it may. There is nothing else in the pool. Hosts are slow, die, are fenced, leave in order, and begin
-//! anew, in the same generation unless they have left. The host that may act changes at any moment, and sometimes two may. In some runs each process has another
-//! thread that belongs to no host, and serves now and then as long as no host has the lease.
+//! The lease of the server of exchanges, and the failover controllers that move it. Every process is a host with a
+//! failover controller and a thread that serves when it may. There is nothing else in the pool. Hosts are slow, die,
+//! are fenced, leave in order, and begin anew, in the same generation unless they have left. The host that may act
+//! changes at any moment, and sometimes two may. In some runs each process has another thread that belongs to no host,
+//! and serves now and then as long as no host has the lease.
 //!
 //! What is checked: no two hosts serve. Hosts serve again and again, or the run takes too many steps.
 
@@ -11,9 +12,9 @@ use std::rc::Rc;
 use cenote::Result;
 use cenote::memory::delegated::{ServingLease, Words};
 use cenote::memory::{Killer, Liveness, SyncWord};
-use cenote::pod::format::geometry::{ALONE, Geometry, Parameters};
-use cenote::pod::format::host::{HostInstance, HostPhase, HostRecord, HostState};
-use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Names};
+use cenote::pod::format::geometry::{Geometry, NO_HOST, Parameters};
+use cenote::pod::format::host_entry::{HostInstance, HostPhase, HostRecord, HostState};
+use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Nominations};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::HostLease;
 use cenote::pod::hosts::poll::Poll;
@@ -34,8 +35,9 @@ const TIMEOUT_MAX: u32 = 16;
 const SLOWNESS: u64 = 64;
 /// In one of so many questions another host becomes the one that may act; in one of so many, this host may act too.
 const ELECTIONS: u64 = 16;
-/// With each so many elections in which no server had a turn, the next elections are half as frequent; this happens at most so often. A
-/// failover controller that may act defers to a named host for many polls in a row, and the named host may be dead for good.
+/// With each so many elections in which no server had a turn, the next elections are half as frequent; this happens at
+/// most so often. A failover controller that may act defers to a named host for many polls in a row, and the named host
+/// may be dead for good.
 const WAVERING: u32 = 8;
 const CALM_MAX: u32 = 7;
 /// Of so many turns of a server one is its last: the host leaves in order.
@@ -51,7 +53,7 @@ struct Pods {
     load: Load,
     log: Log,
     /// What the cluster that decides knows.
-    names: RefCell<Names>,
+    names: RefCell<Nominations>,
     /// The host that may act.
     acts: Cell<u32>,
     /// Elections since a server had a turn.
@@ -148,7 +150,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
             tag: 0,
             generation: record.read(&mem)?.generation,
         };
-        record.state().announce(&mem, state.encode());
+        record.state().store_seq_cst(&mem, state.encode());
         let here = Rc::new(Host {
             id,
             geometry,
@@ -166,7 +168,7 @@ fn host<const C: bool>(context: &Context<C>, pods: &Rc<Pods>, geometry: Geometry
         let mut heartbeat = record.heartbeat().load(&mem);
         while here.running.get() > 0 {
             heartbeat += 1;
-            record.heartbeat().announce(&mem, heartbeat);
+            record.heartbeat().store_seq_cst(&mem, heartbeat);
             for _ in 0..=slowness {
                 context.wait();
             }
@@ -199,7 +201,7 @@ fn server<const C: bool>(context: &Context<C>, pods: &Pods, here: &Host) -> Resu
 fn hostless<const C: bool>(context: &Context<C>, pods: &Pods, geometry: Geometry) -> Result<()> {
     let mem = context.memory();
     let (locks, words) = (context.liveness(), Direct(mem));
-    let right = HostLease::new(&mem, &geometry, ALONE, 1)?;
+    let right = HostLease::new(&mem, &geometry, NO_HOST, 1)?;
     let mut random = random(pods.load.seed, 1 << 19 | context.thread());
     while !pods.is_over() {
         if right.may_serve(&words) && locks.try_lock(SERVERS)? {
@@ -242,7 +244,7 @@ fn serve<const C: bool>(
             let record = HostRecord::new(&here.geometry, here.id);
             let over = record.read(&mem)?.over();
             pods.serves.set(None);
-            record.state().announce(&mem, over.encode());
+            record.state().store_seq_cst(&mem, over.encode());
             return Ok(());
         }
     }
@@ -284,7 +286,7 @@ impl<const C: bool> Words for Direct<C> {
     }
 
     fn store(&self, word: SyncWord, value: u64) {
-        word.announce(&self.0, value)
+        word.store_seq_cst(&self.0, value)
     }
 }
 
@@ -311,14 +313,14 @@ impl<const C: bool> LeaseElection for Cluster<'_, C> {
         self.pods.acts.get() == self.host
     }
 
-    fn names(&mut self) -> std::result::Result<Names, String> {
+    fn nominations(&mut self) -> std::result::Result<Nominations, String> {
         self.context.wait();
         let names = self.pods.names.borrow().clone();
         self.context.wait();
         Ok(names)
     }
 
-    fn name(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String> {
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String> {
         self.context.wait();
         let revision = {
             let mut names = self.pods.names.borrow_mut();

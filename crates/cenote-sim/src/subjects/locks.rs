@@ -1,5 +1,5 @@
-//! Locks, most of them of one form. Threads ask for one or two of them, with long and short timeouts, leave notes, and die anywhere. In the
-//! end every lock can be acquired, and every slot is at rest.
+//! Locks, most of them of one form. Threads ask for one or two of them, with long and short timeouts, leave notes, and
+//! die anywhere. In the end every lock can be acquired, and every slot is at rest.
 
 use std::rc::Rc;
 use std::sync::Arc;

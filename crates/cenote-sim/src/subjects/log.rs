@@ -67,7 +67,8 @@ impl Log {
             .ok()
     }
 
-    /// Checks that a process could recover all the dead that it found. What it could not recover because the pool is full is left for later.
+    /// Checks that a process could recover all the dead that it found. What it could not recover because the pool is
+    /// full is left for later.
     pub fn check_recovered<M: Memory>(&self, pod: &Pod<M>) {
         let is_left =
             |failure: &&Failure| !self.may_be_damaged.get() && !failure.why.starts_with("the pool is full");
@@ -110,8 +111,8 @@ impl Log {
         }
     }
 
-    /// Writes down a call that writes several keys, one after the other in any order: as one call for each. Whether it has come to its end
-    /// is what `work` returns; else each may have taken effect.
+    /// Writes down a call that writes several keys, one after the other in any order: as one call for each. Whether it
+    /// has come to its end is what `work` returns; else each may have taken effect.
     pub fn write_each<const C: bool>(
         &self,
         context: &Context<C>,

@@ -1,10 +1,12 @@
-//! Machines with kernels of their own, and an impostor for each: another machine that was given the id of an existing host. The hosts are
-//! those of [`hosts`](super::hosts).
+//! Machines with kernels of their own, and an impostor for each: another machine that was given the id of an existing
+//! host. The hosts are those of [`hosts`](super::hosts).
 //!
-//! An impostor tries to join its host, or to go up as that host's agent. It may claim only a generation that no machine has claimed, and it
-//! never joins one that another machine has claimed. So no two machines are the same host in one generation.
+//! An impostor tries to join its host, or to go up as that host's agent. It may claim only a generation that no machine
+//! has claimed, and it never joins one that another machine has claimed. So no two machines are the same host in one
+//! generation.
 //!
-//! Monitors ask the fence that kills first. On another machine it proves nothing, and must not claim to: then the host is switched off.
+//! Monitors ask the fence that kills first. On another machine it proves nothing, and must not claim to: then the host
+//! is switched off.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -60,8 +62,9 @@ pub fn identity<const C: bool>(context: &Context<C>, host: u32, machine: u32) ->
     identity
 }
 
-/// The kernel of a machine. Where a server executes exchanges, all machines share one: processes ask the server by the mailbox of their
-/// place, and processes of several kernels would take the same place, as no lease keeps hosts' places apart here.
+/// The kernel of a machine. Where a server executes exchanges, all machines share one: processes ask the server by the
+/// mailbox of their place, and processes of several kernels would take the same place, as no lease keeps hosts' places
+/// apart here.
 pub fn kernel<const C: bool>(context: &Context<C>, machine: u32) -> u32 {
     match context.is_delegated() {
         true => 0,

@@ -1,8 +1,8 @@
-//! Maps by messages: the first thread of each process is a server, the others are clients. With one thread a process, the
-//! first process serves.
+//! Maps by messages: the first thread of each process is a server, the others are clients. With one thread a process,
+//! the first process serves.
 //!
-//! Servers end when all clients have ended. A client that died never counts as ended; then a server ends when no request has come
-//! for long, and a client that comes later has no answer.
+//! Servers end when all clients have ended. A client that died never counts as ended; then a server ends when no
+//! request has come for long, and a client that comes later has no answer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -162,8 +162,8 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
             let name = part_name(NAME, part_of(key, shared.shape().servers));
             let worker = worker.clone();
             match shared.is_ordered() {
-                true => look::<C, OrderedMap<_>>(context, worker, &name, &shared.log, key)?,
-                false => look::<C, HashMap<_>>(context, worker, &name, &shared.log, key)?,
+                true => inspect::<C, OrderedMap<_>>(context, worker, &name, &shared.log, key)?,
+                false => inspect::<C, HashMap<_>>(context, worker, &name, &shared.log, key)?,
             }
         }
         account(&worker, &shared.log)?;
@@ -172,7 +172,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
     Ok(())
 }
 
-fn look<const C: bool, W: WordMap<SimMemory<C>>>(
+fn inspect<const C: bool, W: WordMap<SimMemory<C>>>(
     context: &Context<C>,
     worker: Rc<Worker<SimMemory<C>>>,
     name: &str,

@@ -1,5 +1,5 @@
-//! Subjects: parts of the library, put to work on the simulated machine. A subject says what its processes do and what they
-//! write down; the checkers judge what was written.
+//! Subjects: parts of the library, put to work on the simulated machine. A subject says what its processes do and what
+//! they write down; the checkers judge what was written.
 
 mod allocator;
 mod assemble;
@@ -168,7 +168,8 @@ pub enum Subject {
     Hosts,
     /// The same, with all workers in a group that is notified of deaths, and a lock that they share.
     DeathNotices,
-    /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay in a cache that others use.
+    /// Hosts with a second process each, which works beside the agent and dies alone: its lines stay in a cache that
+    /// others use.
     SecondProcesses,
     /// Hosts on machines with kernels of their own, and other machines that have the ids of some of them by mistake.
     Machines,
@@ -344,7 +345,8 @@ impl Subject {
         }
     }
 
-    /// Until when a call may take effect whose process died in it. A request may be carried out after its client's death.
+    /// Until when a call may take effect whose process died in it. A request may be carried out after its client's
+    /// death.
     pub fn durability(self) -> Durability {
         match self {
             Self::Messages => Durability::Durable,

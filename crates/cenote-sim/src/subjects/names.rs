@@ -1,5 +1,5 @@
-//! Names: made, found, and left half made, as by creators that died before they had published. The object that a name leads to says what
-//! its name is, so a misread name shows as a wrong object, or a second one.
+//! Names: made, found, and left half made, as by creators that died before they had published. The object that a name
+//! leads to says what its name is, so a misread name shows as a wrong object, or a second one.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Onlookers: threads that read the whole pool as `cenote stat` does, while others write to maps, take a lock, join a group, and die.
-//! What an onlooker reads decides nothing, but each word that it must see is checked, and so is what must always hold.
+//! Onlookers: threads that read the whole pool as `cenote stat` does, while others write to maps, take a lock, join a
+//! group, and die. What an onlooker reads decides nothing, but each word that it must see is checked, and so is what
+//! must always hold.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

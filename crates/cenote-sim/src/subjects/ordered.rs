@@ -1,5 +1,5 @@
-//! The ordered map: calls on few keys, and reads of several, written down for the check of linearizability. Nodes are nearly
-//! full, so that meanwhile they are split, the splits are posted to parents, and the root rises.
+//! The ordered map: calls on few keys, and reads of several, written down for the check of linearizability. Nodes are
+//! nearly full, so that meanwhile they are split, the splits are posted to parents, and the root rises.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -36,11 +36,11 @@ pub enum Shape {
     Split,
     /// A root and two leaves: any remove from the second one begins a merge.
     Merge,
-    /// The same, where calls take keys away from the end and then put as many back: the root gives way to its only child, and rises
-    /// again.
+    /// The same, where calls take keys away from the end and then put as many back: the root gives way to its only
+    /// child, and rises again.
     Ends,
-    /// A full leaf, and a few keys at the end that come and go, and with them a leaf, each time with another low fence. Threads
-    /// have several handles, one of which mostly reads: what it has cached grows old.
+    /// A full leaf, and a few keys at the end that come and go, and with them a leaf, each time with another low fence.
+    /// Threads have several handles, one of which mostly reads: what it has cached grows old.
     Notes,
     /// A root and two leaves, and calls that write or read several keys, or ask for the neighbours of one.
     Bulk,
@@ -251,7 +251,7 @@ fn one_call<const C: bool>(
         5 if shape.is_thin() => put(context, map, shape, log, key, value),
         5 | 6 => remove(context, map, shape, log, key),
         7 => neighbour(context, map, shape, log, key),
-        8 => look(context, map, shape, log, key),
+        8 => inspect(context, map, shape, log, key),
         _ => get(context, map, shape, log, key),
     }
 }
@@ -266,7 +266,8 @@ struct Handles<const C: bool> {
     quiet: Map<C>,
 }
 
-/// A call about the one key that is there, as far as threads know: several keys would split the full leaf in its middle.
+/// A call about the one key that is there, as far as threads know: several keys would split the full leaf in its
+/// middle.
 fn call_of_some<const C: bool>(
     context: &Context<C>,
     handles: &Handles<C>,
@@ -366,7 +367,7 @@ pub(super) fn neighbour<const C: bool>(
 }
 
 /// What one leaf has from a key on: so many bindings of one moment.
-pub(super) fn look<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
+pub(super) fn inspect<const C: bool>(context: &Context<C>, map: &Map<C>, shape: Shape, log: &Log, from: u64) {
     log.read_several(context, || {
         let mut pairs = Vec::new();
         let bytes = shape.bytes(from);

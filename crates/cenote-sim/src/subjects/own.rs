@@ -1,4 +1,5 @@
-//! Indexes that are not the library's, as subjects: a type that names a map on any memory becomes a scenario on either machine.
+//! Indexes that are not the library's, as subjects: a type that names a map on any memory becomes a scenario on either
+//! machine.
 
 use cenote::index::baseline::WordMap;
 use cenote::memory::Memory;
@@ -8,12 +9,13 @@ use super::{Load, Scenario, baseline};
 use crate::check::linear::Durability;
 use crate::exec::SimMemory;
 
-/// An index of somebody's own: names the type that is its handle on each memory. [`Subject::own`](super::Subject::own) makes a subject of it.
+/// An index of somebody's own: names the type that is its handle on each memory. [`Subject::own`](super::Subject::own)
+/// makes a subject of it.
 pub trait Index {
     /// Until when a call may take effect whose process died in it.
     ///
-    /// [`Strict`](Durability::Strict): before the death or never. [`Durable`](Durability::Durable) is for an index in which others complete what the
-    /// dead one had begun.
+    /// [`Strict`](Durability::Strict): before the death or never. [`Durable`](Durability::Durable) is for an index in
+    /// which others complete what the dead one had begun.
     const DURABILITY: Durability = Durability::Strict;
 
     /// The index on a memory, as one thread has it open. Its [`NAME`](WordMap::NAME) is the subject's.

@@ -13,7 +13,7 @@ use cenote::pod::instance::limits::Limits;
 use cenote::pod::reclaim::collect::collect_adopted;
 use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
-use cenote::sync::directory::agent::LockAgent;
+use cenote::sync::directory::downconvert::LockAgent;
 use cenote::{Error, Result};
 
 use crate::exec::{Context, SimMemory};
@@ -71,7 +71,8 @@ pub fn format<const C: bool>(context: &Context<C>, parameters: Parameters, frame
 
 /// How long the background thread sleeps, where there is time: as long as that of the store layer.
 const TICK_PS: u64 = 1_000_000_000;
-/// After so many of its ticks it scans all directory locks of the process; else it answers for those that are asked for.
+/// After so many of its ticks it scans all directory locks of the process; else it answers for those that are asked
+/// for.
 const TICKS_PER_SCAN: u32 = 20;
 
 /// A process that has the pool open.
@@ -151,8 +152,8 @@ impl<const C: bool> Member<C> {
         context.spawn_counted(&self.running, move |context| work(context, pod));
     }
 
-    /// Waits until the threads have ended, and leaves the pool. On incoherent memory, for its background thread too: when this has
-    /// returned, the process may join again.
+    /// Waits until the threads have ended, and leaves the pool. On incoherent memory, for its background thread too:
+    /// when this has returned, the process may join again.
     pub fn leave(self, context: &Context<C>) {
         context.wait_for(&self.running);
         self.pod.close();

@@ -1,8 +1,9 @@
-//! Locks whose names are removed and given again. Threads open locks of any form under few names, keep handles, ask for the locks by
-//! handles old and new, remove them, and die anywhere.
+//! Locks whose names are removed and given again. Threads open locks of any form under few names, keep handles, ask for
+//! the locks by handles old and new, remove them, and die anywhere.
 //!
-//! Exclusion is checked for each incarnation of a lock. Besides, no thread gets a lock whose removal was acknowledged; no call says that a
-//! lock was removed before a thread has begun to remove it; and all handles on an incarnation were opened by one name.
+//! Exclusion is checked for each incarnation of a lock. Besides, no thread gets a lock whose removal was acknowledged;
+//! no call says that a lock was removed before a thread has begun to remove it; and all handles on an incarnation were
+//! opened by one name.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,8 +60,8 @@ struct Known {
 }
 
 impl Known {
-    /// What an owner is notified of that matters: the death of a worker in the queue of a queue lock, under a name that was removed before,
-    /// says nothing of the lock that has the queue now.
+    /// What an owner is notified of that matters: the death of a worker in the queue of a queue lock, under a name that
+    /// was removed before, says nothing of the lock that has the queue now.
     fn notified(&self, number: u64, acquired: Acquired) -> Acquired {
         let Acquired::Recovered { from, .. } = acquired else {
             return acquired;

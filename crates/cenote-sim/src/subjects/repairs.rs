@@ -1,10 +1,12 @@
-//! Processes that come and go, and some of them have the pool alone for a while, as who repairs it: nobody else may be at work then, in whatever process.
+//! Processes that come and go, and some of them have the pool alone for a while, as who repairs it: nobody else may be
+//! at work then, in whatever process.
 //!
-//! Who is at work, and who repairs, is written down outside the pool. What the killed have left there is not told from what the living say, so once somebody was
-//! killed only that everybody goes on is looked at: a dead repairer keeps nobody out.
+//! Who is at work, and who repairs, is written down outside the pool. What the killed have left there is not told from
+//! what the living say, so once somebody was killed only that everybody goes on is looked at: a dead repairer keeps
+//! nobody out.
 //!
-//! A repair is a plain store to a word that all others read: whoever comes after it must find it. Some who come while a repair lasts would be hosts first, and none
-//! of them may go up.
+//! A repair is a plain store to a word that all others read: a process that comes after it must find it. Some who come
+//! while a repair lasts would be hosts first, and none of them may go up.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +14,7 @@ use std::rc::Rc;
 use cenote::memory::{Memory, SyncWord};
 use cenote::pod::Worker;
 use cenote::pod::format::geometry::{Geometry, Parameters};
-use cenote::pod::format::host::HostRecord;
+use cenote::pod::format::host_entry::HostRecord;
 use cenote::pod::hosts::agent::bring_up;
 use cenote::pod::instance::repair;
 use cenote::sync::object::{Form, Object};
@@ -46,7 +48,7 @@ struct Shared {
 
 impl Shared {
     /// Looks at what is repaired. It must find the last repair, which is checked as any order is.
-    fn look<M: Memory>(&self, mem: &M) {
+    fn inspect<M: Memory>(&self, mem: &M) {
         if let Some(word) = self.word.get() {
             word.load(mem);
         }
@@ -127,7 +129,7 @@ fn go_up<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
             }
             Err(error) => return Err(error),
             Ok(generation) => {
-                shared.look(&mem);
+                shared.inspect(&mem);
                 let lasts = shared.repairs.get() == repairs && was_repairing && shared.repairing.get() > 0;
                 if lasts && is_watched && context.killed() == 0 {
                     log.fault("a host has gone up while the pool was repaired");
@@ -149,7 +151,7 @@ fn come<const C: bool>(context: &Context<C>, shared: &Shared, repairs: bool, ste
     let member = join(context)?;
     let worked = Worker::attach(&member.pod, true).and_then(|worker| {
         let alone = repairs.then(|| repair::begin(&worker)).transpose()?;
-        shared.look(worker.mem());
+        shared.inspect(worker.mem());
         let (mine, others) = match &alone {
             Some(_) => (&shared.repairing, &shared.at_work),
             None => (&shared.at_work, &shared.repairing),

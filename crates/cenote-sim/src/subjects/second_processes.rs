@@ -1,8 +1,9 @@
 //! Lodgers: processes that run on a host beside its agent, and a fence for hosts that have them. The hosts are those of
 //! [`hosts`](super::hosts).
 //!
-//! A lodger that dies alone leaves its lines in a cache that its host goes on using: they reach memory at any time later. So a
-//! host is not down when all its processes are dead: its cache must be lost. This fence switches the host off.
+//! A lodger that dies alone leaves its lines in a cache that its host goes on using: they reach memory at any time
+//! later. So a host is not down when all its processes are dead: its cache must be lost. This fence switches the host
+//! off.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::index::hooks;
-use cenote::pod::format::host::HostRecord;
+use cenote::pod::format::host_entry::HostRecord;
 use cenote::pod::format::superblock::{HEADER_BYTES, Superblock};
 use cenote::pod::hosts::agent::AgentRole;
 use cenote::pod::hosts::fence::{Fence, Fenced};

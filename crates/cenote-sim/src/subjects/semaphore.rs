@@ -1,8 +1,10 @@
-//! A semaphore. Threads ask for permits, with long and short timeouts, hold several at a time, leave notes, and die anywhere.
+//! A semaphore. Threads ask for permits, with long and short timeouts, hold several at a time, leave notes, and die
+//! anywhere.
 //!
-//! No two living threads have the same permit. A thread that gets a permit of a dead one is notified, with the note, and no other thread is.
-//! In the end all permits can be acquired, and every slot is at rest. In some runs the semaphore's name is removed meanwhile: then no
-//! thread waits for ever. In some a thread looks who has permits: of its own it must see each.
+//! No two living threads have the same permit. A thread that gets a permit of a dead one is notified, with the note,
+//! and no other thread is. In the end all permits can be acquired, and every slot is at rest. In some runs the
+//! semaphore's name is removed meanwhile: then no thread waits for ever. In some a thread looks who has permits: of its
+//! own it must see each.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,7 +31,7 @@ const NAME: &str = "semaphore";
 /// Most steps that an owner does nothing.
 const PAUSES: u64 = 6;
 /// In one of so many runs one thread looks who has permits: it reads all that there may be.
-const LOOKS: u64 = 16;
+const INSPECTS_EACH: u64 = 16;
 
 /// A permit's holder, as far as is known outside the machine.
 #[derive(Clone, Copy)]
@@ -69,7 +71,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         threads: RefCell::default(),
         is_removed: Cell::new(false),
         is_gone: Cell::new(false),
-        is_to_look: Cell::new(load.seed % LOOKS == 3),
+        is_to_look: Cell::new(load.seed % INSPECTS_EACH == 3),
     };
     let parts = Parts { prepare, work, audit };
     assemble(load, parameters, 4, log, shared, parts)
@@ -201,7 +203,7 @@ fn work<const C: bool>(
             Err(other) => return Err(other),
         }
         if !held.is_empty() && shared.is_to_look.replace(false) {
-            look(&worker, held.len(), &shared.log)?;
+            check_holds(&worker, held.len(), &shared.log)?;
         }
         for _ in 0..below(&mut random, PAUSES) {
             context.wait();
@@ -225,7 +227,7 @@ fn work<const C: bool>(
 }
 
 /// Looks who has permits, as a worker that has so many.
-fn look<const C: bool>(worker: &Worker<SimMemory<C>>, held: usize, log: &Log) -> cenote::Result<()> {
+fn check_holds<const C: bool>(worker: &Worker<SimMemory<C>>, held: usize, log: &Log) -> cenote::Result<()> {
     let me = Owner::of(worker.identity());
     let (object, _) = Object::open(worker, NAME, Form::Semaphore)?;
     let seen = inspect(worker, object)?;

@@ -1,6 +1,6 @@
-//! A user's lock that threads of several hosts take, besides what they do. The thread that gives it back wakes threads of its own host
-//! only, and clears the event count for all: threads of other hosts must check again by themselves. No two may hold it, and every thread
-//! must get it in the end.
+//! A user's lock that threads of several hosts take, besides what they do. The thread that gives it back wakes threads
+//! of its own host only, and clears the event count for all: threads of other hosts must check again by themselves. No
+//! two may hold it, and every thread must get it in the end.
 
 use std::cell::Cell;
 use std::rc::Rc;

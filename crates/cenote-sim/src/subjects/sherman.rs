@@ -1,5 +1,5 @@
-//! The tree in the manner of Sherman: calls on neighbouring keys of leaves that are full, so that leaves are split, inner nodes
-//! and the root too in some runs, while others look for the same keys by copies that are out of date.
+//! The tree in the manner of Sherman: calls on neighbouring keys of leaves that are full, so that leaves are split,
+//! inner nodes and the root too in some runs, while others look for the same keys by copies that are out of date.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Keys that are put before the run. One leaf that is full; some leaves under a root; so many that the root is about to
-    /// have no room.
+    /// Keys that are put before the run. One leaf that is full; some leaves under a root; so many that the root is
+    /// about to have no room.
     fn fillers(&self) -> u64 {
         match self.load.seed % 3 {
             0 => 21,

@@ -1,7 +1,7 @@
 //! What must hold of workers' slots when no thread runs.
 
 use cenote::pod::Worker;
-use cenote::pod::format::slots::{SLOTS, Slot, SlotState, Turn};
+use cenote::pod::format::lock_slots::{SLOTS, Slot, SlotState, Turn};
 
 use super::Log;
 use crate::exec::SimMemory;

@@ -1,6 +1,6 @@
-//! A task list: threads take tasks, lose track of some, commit the others, now and then twice; processes die at any step. Each
-//! task must have one result, the one that was acknowledged first. A phase must not begin before the last one is done. The
-//! surviving threads must finish everything.
+//! A task list: threads take tasks, lose track of some, commit the others, now and then twice; processes die at any
+//! step. Each task must have one result, the one that was acknowledged first. A phase must not begin before the last
+//! one is done. The surviving threads must finish everything.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cenote::memory::Memory;
 use cenote::pod::format::geometry::{FRAME, Parameters};
-use cenote::pod::tasks::{Committed, Next, Plan, TaskList, TaskPosition};
+use cenote::pod::tasks::{Committed, NextTask, Plan, TaskList, TaskPosition};
 use cenote::pod::{Pod, Worker};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -93,7 +93,7 @@ fn visit<const C: bool>(
     let (mut waits, mut done) = (0, 0);
     loop {
         match list.take(polls_before_takeover(load))? {
-            Next::Task(task) => {
+            NextTask::Task(task) => {
                 waits = 0;
                 if below(random, 8) > 0 {
                     do_task(context, &list, shared, task, below(random, SIZES.len() as u64))?;
@@ -102,7 +102,7 @@ fn visit<const C: bool>(
                     return Ok(false);
                 }
             }
-            Next::Wait => {
+            NextTask::Wait => {
                 let committed = list.committed();
                 waits = if committed == done { waits + 1 } else { 0 };
                 done = committed;
@@ -115,7 +115,7 @@ fn visit<const C: bool>(
                 }
                 worker.mem().relax();
             }
-            Next::Done => return Ok(true),
+            NextTask::Done => return Ok(true),
         }
     }
 }
@@ -195,7 +195,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         let worker = Rc::new(Worker::attach(&member.pod, true)?);
         let list = TaskList::open_or_create(worker.clone(), NAME, &plan(load))?;
         // If no thread survived, tasks are left.
-        while let Next::Task(task) = list.take(0)? {
+        while let NextTask::Task(task) = list.take(0)? {
             do_task(context, &list, shared, task, 0)?;
         }
         if !list.is_done() || list.committed() != list.len() {

@@ -1,6 +1,6 @@
-//! The allocator, whose pool is trimmed meanwhile: free frames become holes, their bytes go, and come back before they are used. The
-//! machine reports every access to bytes that have gone, and its file system refuses now and then to reserve some. On
-//! incoherent memory nothing is trimmed.
+//! The allocator, whose pool is trimmed meanwhile: free frames become holes, their bytes go, and come back before they
+//! are used. The machine reports every access to bytes that have gone, and its file system refuses now and then to
+//! reserve some. On incoherent memory nothing is trimmed.
 
 use std::sync::Arc;
 

@@ -17,7 +17,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// A thread's part: when it began and ended, how long each of its operations took, in picoseconds, what they sent, and where the time went.
+    /// A thread's part: when it began and ended, how long each of its operations took, in picoseconds, what they sent,
+    /// and where the time went.
     pub fn add(&mut self, begin: u64, end: u64, mut times: Vec<u64>, (traffic, spent): (Traffic, Spent)) {
         self.begin = Some(self.begin.map_or(begin, |first| first.min(begin)));
         self.end = self.end.max(end);

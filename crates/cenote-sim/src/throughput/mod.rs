@@ -1,9 +1,9 @@
 //! YCSB workloads on maps in virtual time: how many operations a second the simulated machine does.
 //!
-//! One host makes the map, with the records in it if the first workload is not Load, and leaves. Then every host's process
-//! joins and starts its threads. They wait for each other before each workload, and from there on time is taken. Keys and
-//! values have 8 bytes. Load begins with an empty map, which grows as it is filled; else it was made large enough. There
-//! are no checkers, but a lookup that misses its record ends the run.
+//! One host makes the map, with the records in it if the first workload is not Load, and leaves. Then every host's
+//! process joins and starts its threads. They wait for each other before each workload, and from there on time is
+//! taken. Keys and values have 8 bytes. Load begins with an empty map, which grows as it is filled; else it was made
+//! large enough. There are no checkers, but a lookup that misses its record ends the run.
 //!
 //! All comes from the seed: the same plan gives the same result.
 //!
@@ -49,13 +49,15 @@ pub struct Plan {
     pub guidelines: Guidelines,
     /// Whether workers read their replicas of the epoch rather than the epoch itself.
     pub replicates_epoch: bool,
-    /// Draws all operations from this instead, if it is given; `workloads` says then only whether the map is filled before.
+    /// Draws all operations from this instead, if it is given; `workloads` says then only whether the map is filled
+    /// before.
     pub trace: Option<Synthetic>,
     /// What things cost.
     pub profile: Profile,
     /// What the operations are drawn from.
     pub seed: u64,
-    /// Whether it is noted where in the library time goes. That takes some microseconds of real time for each access to memory.
+    /// Whether it is noted where in the library time goes. That takes some microseconds of real time for each access to
+    /// memory.
     pub profiles_regions: bool,
 }
 

@@ -26,8 +26,8 @@ struct Shared<const C: bool, W> {
     working: Cell<u32>,
     measured: RefCell<Vec<Measured>>,
     fault: RefCell<Option<String>>,
-    /// Where they wait before each workload, and before they leave: a thread that leaves orphans its retired list, and another thread would
-    /// adopt it within a measured operation.
+    /// Where they wait before each workload, and before they leave: a thread that leaves orphans its retired list, and
+    /// another thread would adopt it within a measured operation.
     gatherings: Vec<Gathering>,
 }
 

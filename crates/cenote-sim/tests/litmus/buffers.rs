@@ -1,7 +1,7 @@
 //! Store buffers: a load may pass an older store, and nothing else may be seen in another order (x86-TSO).
 //!
-//! The exhaustive policy buffers nothing, so the tests look for what is allowed in random runs, and for what is forbidden in
-//! both.
+//! The exhaustive policy buffers nothing, so the tests look for what is allowed in random runs, and for what is
+//! forbidden in both.
 
 use cenote::memory::Memory;
 
@@ -98,7 +98,7 @@ fn stores_through_caches_and_of_data_wait_too() {
 fn fences_exchanges_and_system_calls_drain() {
     let drained: [fn(&Thread<'_, true>); 5] = [
         |t| store_buffering(t, |t| t.mem.fence()),
-        |t| store_buffering(t, |t| sync_word(FLAG).announce(&t.mem, 1)),
+        |t| store_buffering(t, |t| sync_word(FLAG).store_seq_cst(&t.mem, 1)),
         |t| store_buffering(t, |t| assert!(sync_word(FLAG).fetch_add(&t.mem, 1) < 2)),
         |t| {
             store_buffering(t, |t| {
@@ -246,8 +246,8 @@ fn a_line_is_half_stored_and_half_loaded() {
     stored.first(|found| found.registers[2..] == [1, 0]);
     let loaded = Litmus::new(2, |t: &Thread<'_, true>| match t.number {
         0 => {
-            sync_word(X).announce(&t.mem, 1);
-            sync_word(X + 56).announce(&t.mem, 1);
+            sync_word(X).store_seq_cst(&t.mem, 1);
+            sync_word(X + 56).store_seq_cst(&t.mem, 1);
         }
         _ => {
             let line = word_line(X).fetch(&t.mem);

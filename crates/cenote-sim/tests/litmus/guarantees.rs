@@ -51,7 +51,7 @@ pub fn never<const C: bool>(litmus: &Litmus<C>, forbidden: fn(&Registers) -> boo
 
 fn store_buffering<const C: bool>(t: &Thread<'_, C>) {
     let (own, other) = if t.number == 0 { (X, Y) } else { (Y, X) };
-    sync_word(own).announce(&t.mem, 1);
+    sync_word(own).store_seq_cst(&t.mem, 1);
     t.find(t.number as usize, sync_word(other).load(&t.mem));
 }
 

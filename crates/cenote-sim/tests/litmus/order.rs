@@ -67,7 +67,8 @@ fn who_has_not_looked_need_not_see() {
     Litmus::new(2, none).checking_order().walks(3_000);
 }
 
-/// Thread 0 stores `X` and exchanges `FLAG`; thread 1 reads both. The store is held back for longer than the reads take.
+/// Thread 0 stores `X` and exchanges `FLAG`; thread 1 reads both. The store is held back for longer than the reads
+/// take.
 fn exchanges(t: &Thread<'_, true>, exchange: fn(&Thread<'_, true>) -> Result<u64, u64>) {
     if t.number == 0 {
         sync_word(X).store(&t.mem, 7);

@@ -1,5 +1,6 @@
-//! Publication: a thread that reads a sync word and then drops its copy of the data sees what was written, written back and
-//! fenced before the sync word was stored. Each step is needed where caches are incoherent, and none where they are coherent.
+//! Publication: a thread that reads a sync word and then drops its copy of the data sees what was written, written back
+//! and fenced before the sync word was stored. Each step is needed where caches are incoherent, and none where they are
+//! coherent.
 
 use cenote::memory::Memory;
 

@@ -1,5 +1,5 @@
-//! All orders of steps in small cases, with a loss, a repetition or a death at any step: nothing that must not be is ever reached, and from everything that is reached all
-//! threads can still get what they ask for.
+//! All orders of steps in small cases, with a loss, a repetition or a death at any step: nothing that must not be is
+//! ever reached, and from everything that is reached all threads can still get what they ask for.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cenote::sync::directory::messages::Client;
+use cenote::sync::directory::messages::instant::Moment;
 use cenote::sync::directory::messages::message::{
     DirectorySays, Former, Grant, NodeSays, Open, Refusal, Session, ToNode, Transfer,
 };
-use cenote::sync::directory::messages::moment::Moment;
 use cenote::sync::directory::messages::region::{Change, Region};
 use cenote::sync::directory::node::{Node, Nodes};
 use cenote::sync::directory::queue::{Handover, Permission, Queue, Request};
@@ -58,7 +58,8 @@ fn changes(draws: &mut Draws, current: u64) -> Vec<Change> {
     }
 }
 
-/// What a hostile node says. It does not lie about the data, nor about who died, nor leaves a note: nothing tells such lies from the truth.
+/// What a hostile node says. It does not lie about the data, nor about who died, nor leaves a note: nothing tells such
+/// lies from the truth.
 fn lie(draws: &mut Draws, world: &World) -> NodeSays {
     let (current, former) = world.truth(1);
     let former = former.map(|session| Former { session, note: 0 });

@@ -68,7 +68,8 @@ struct Met {
     fenced: u32,
 }
 
-/// A run in which somebody else interferes before each step, and is told when that is over. Fails with what must not be.
+/// A run in which somebody else interferes before each step, and is told when that is over. Fails with what must not
+/// be.
 pub fn run_with(
     seed: u64,
     interfere: &mut dyn FnMut(&mut World, bool) -> Result<(), Fault>,

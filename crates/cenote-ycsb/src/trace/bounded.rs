@@ -1,5 +1,5 @@
-//! An input of records with a limit on their length. Without it, a record that never ends (a device, a file of another kind) would be read
-//! until memory runs out.
+//! An input of records with a limit on their length. Without it, a record that never ends (a device, a file of another
+//! kind) would be read until memory runs out.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, Read};

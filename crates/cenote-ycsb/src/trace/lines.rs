@@ -1,8 +1,8 @@
 //! Lines of fields: what the two CSV formats have in common.
 //!
-//! The parser skips empty lines, and counts them to the record that follows. So the number of a record's line is the line
-//! number behind its end, less the line ends in it. This is exact because a line feed ends every record: the last record gets
-//! one if it has none. Carriage returns are left at the end of the last field, where they are trimmed.
+//! The parser skips empty lines, and counts them to the record that follows. So the number of a record's line is the
+//! line number behind its end, less the line ends in it. This is exact because a line feed ends every record: the last
+//! record gets one if it has none. Carriage returns are left at the end of the last field, where they are trimmed.
 
 use std::io::{self, BufRead, Chain, Read};
 

@@ -188,8 +188,8 @@ fn keys_of_any_size_are_distinct() {
 proptest! {
     #![proptest_config(config(12))]
 
-    /// What is written and read back has the asked mix and skew: shares within half a per cent (six standard deviations of
-    /// 300,000 draws), the exponent within 0.05.
+    /// What is written and read back has the asked mix and skew: shares within half a per cent (six standard deviations
+    /// of 300,000 draws), the exponent within 0.05.
     #[test]
     fn generated_traces_are_as_asked(
         reads in 0.0..1.0f64,

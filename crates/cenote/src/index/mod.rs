@@ -1,5 +1,6 @@
-//! Indexes: written once against the memory contract. Reads take no lock; writes take one only to get or move memory. A value is replaced
-//! by a new object, but for the small values of maps that are made to [overwrite them](common::guidelines::Guidelines::out_of_place).
+//! Indexes: written once against the memory contract. Reads take no lock; writes take one only to get or move memory. A
+//! value is replaced by a new object, but for the small values of maps that are made to
+//! [overwrite them](common::guidelines::Guidelines::out_of_place).
 
 #[cfg(feature = "baselines")]
 pub mod baseline;

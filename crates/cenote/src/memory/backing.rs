@@ -6,8 +6,8 @@
 //! | a DAX device, `/dev/daxX.Y` | `size` in `/sys/dev/char/MAJOR:MINOR`; the node's own is 0 | is there | never |
 //! | the memory of a PCI device, `/sys/bus/pci/devices/…/resourceN` | the file's | is there | never |
 //!
-//! System calls cannot read or write devices; they can only be mapped, a DAX device in pieces of its alignment. At first they may hold
-//! anything. Every other named object is refused, with a hint on what to do.
+//! System calls cannot read or write devices; they can only be mapped, a DAX device in pieces of its alignment. At
+//! first they may hold anything. Every other named object is refused, with a hint on what to do.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::mapping::{MapError, os};
+use super::mapping::{MappingError, os};
 use super::opening::look_at;
 use super::unfit::Unfit;
 
@@ -44,9 +44,9 @@ pub enum Backing {
 }
 
 impl Backing {
-    /// What there is at a path; `None` if there is nothing. Does not open it: opening a pipe would wait for its other end, and opening some
-    /// devices has effects. A symbolic link is an error.
-    pub fn at(path: &Path) -> Result<Option<Self>, MapError> {
+    /// What there is at a path; `None` if there is nothing. Does not open it: opening a pipe would wait for its other
+    /// end, and opening some devices has effects. A symbolic link is an error.
+    pub fn at(path: &Path) -> Result<Option<Self>, MappingError> {
         match look_at(path) {
             Ok(file) => Self::of(&file).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -55,23 +55,23 @@ impl Backing {
     }
 
     /// What an open file is.
-    pub(crate) fn of(file: &File) -> Result<Self, MapError> {
+    pub(crate) fn of(file: &File) -> Result<Self, MappingError> {
         let found = file.metadata().map_err(os("looking at the pool file"))?;
         let kind = found.file_type();
         if kind.is_char_device() {
             return dax(&described(found.rdev()));
         }
         if kind.is_symlink() {
-            return Err(MapError::Unfit(Unfit::Link));
+            return Err(MappingError::Unfit(Unfit::Link));
         }
         if kind.is_dir() {
-            return Err(MapError::Unfit(Unfit::Folder));
+            return Err(MappingError::Unfit(Unfit::Folder));
         }
         if kind.is_block_device() {
-            return Err(MapError::Unfit(Unfit::BlockDevice));
+            return Err(MappingError::Unfit(Unfit::BlockDevice));
         }
         if !kind.is_file() {
-            return Err(MapError::Unfit(Unfit::Pipe));
+            return Err(MappingError::Unfit(Unfit::Pipe));
         }
         if file_system(file)? != SYSFS {
             return Ok(Self::File);
@@ -98,10 +98,10 @@ fn described(device: u64) -> PathBuf {
 }
 
 /// A DAX device, by the folder that describes it.
-fn dax(folder: &Path) -> Result<Backing, MapError> {
+fn dax(folder: &Path) -> Result<Backing, MappingError> {
     let subsystem = std::fs::read_link(folder.join("subsystem")).unwrap_or_default();
     if subsystem.file_name().is_none_or(|name| name != "dax") {
-        return Err(MapError::Unfit(Unfit::CharacterDevice));
+        return Err(MappingError::Unfit(Unfit::CharacterDevice));
     }
     let number = |name: &str| {
         let text = std::fs::read_to_string(folder.join(name)).map_err(os("reading the DAX device's size"))?;
@@ -110,7 +110,7 @@ fn dax(folder: &Path) -> Result<Backing, MapError> {
     };
     let align = number("align")?;
     if !align.is_power_of_two() || align < PAGE {
-        return Err(MapError::Unfit(Unfit::Alignment));
+        return Err(MappingError::Unfit(Unfit::Alignment));
     }
     Ok(Backing::Device(Device {
         len: number("size")? & !(align - 1),
@@ -119,7 +119,7 @@ fn dax(folder: &Path) -> Result<Backing, MapError> {
 }
 
 /// The number by which the kernel knows a file's file system.
-fn file_system(file: &File) -> Result<u64, MapError> {
+fn file_system(file: &File) -> Result<u64, MappingError> {
     // SAFETY: `statfs` is plain data for which all zeroes is a valid value.
     let mut figures: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: a plain system call that fills in a structure of ours.

@@ -23,8 +23,8 @@ const REGISTERED: u8 = 2;
 
 /// Registers this process. Returns whether other processes' barriers reach its threads from now on.
 ///
-/// The first call takes milliseconds if the process has several threads. One that comes meanwhile registers as well, which changes nothing, and does not wait for the first: in
-/// the child of a fork its thread may not be.
+/// The first call takes milliseconds if the process has several threads. One that comes meanwhile registers as well,
+/// which changes nothing, and does not wait for the first: in the child of a fork its thread may not be.
 pub fn register_barrier() -> bool {
     let known = STATE.load(Ordering::Acquire);
     if known != UNKNOWN {

@@ -1,8 +1,9 @@
 //! Typed cells: an offset together with the one way in which its word or bytes are shared.
 //!
-//! A cell carries [the caller's promise](Memory#the-callers-promise): the caller that makes it (`at`, which is unsafe) promises that the offset is
-//! within the pool and aligned, and that its word or bytes are shared in this way alone for as long as their block is in use. So the methods are
-//! safe. Most cells are made by the types of records and headers, whose offsets come from checked places.
+//! A cell carries [the caller's promise](Memory#the-callers-promise): the caller that makes it (`at`, which is unsafe)
+//! promises that the offset is within the pool and aligned, and that its word or bytes are shared in this way alone for
+//! as long as their block is in use. So the methods are safe. Most cells are made by the types of records and headers,
+//! whose offsets come from checked places.
 
 use super::{Mapped, Memory};
 
@@ -15,7 +16,8 @@ impl SyncWord {
     ///
     /// # Safety
     ///
-    /// The offset is a multiple of 8 in the pool, and its word is shared as a sync word alone while its block is in use.
+    /// The offset is a multiple of 8 in the pool, and its word is shared as a sync word alone while its block is in
+    /// use.
     #[inline(always)]
     pub const unsafe fn at(offset: u64) -> Self {
         Self(offset)
@@ -43,9 +45,9 @@ impl SyncWord {
 
     /// A store that later loads of this thread cannot overtake.
     #[inline]
-    pub fn announce<M: Memory>(self, mem: &M, value: u64) {
+    pub fn store_seq_cst<M: Memory>(self, mem: &M, value: u64) {
         // SAFETY: the caller that made the cell promised it.
-        unsafe { mem.announce(self.0, value) }
+        unsafe { mem.store_seq_cst(self.0, value) }
     }
 
     /// Compare-exchange; `Err` holds what was found instead.
@@ -122,7 +124,8 @@ impl OwnedWord {
     ///
     /// # Safety
     ///
-    /// The offset is a multiple of 8 in the pool, and its word is shared as an owned word alone while its block is in use. Only its owner sets it.
+    /// The offset is a multiple of 8 in the pool, and its word is shared as an owned word alone while its block is in
+    /// use. Only its owner sets it.
     #[inline(always)]
     pub const unsafe fn at(offset: u64) -> Self {
         Self(offset)
@@ -180,8 +183,8 @@ impl WordLine {
     ///
     /// # Safety
     ///
-    /// The offset is a multiple of 64 in the pool, and while its block is in use its words are sync words or owned words. Stores to it are for the thread alone that
-    /// may store to all of them.
+    /// The offset is a multiple of 64 in the pool, and while its block is in use its words are sync words or owned
+    /// words. Stores to it are for the thread alone that may store to all of them.
     #[inline(always)]
     pub const unsafe fn at(offset: u64) -> Self {
         Self(offset)
@@ -228,8 +231,8 @@ impl Unpublished {
     ///
     /// # Safety
     ///
-    /// The range lies in the pool. It belongs to the caller until it is published, and this is used before then. For whole words, and for
-    /// zeroes, it is of multiples of 8.
+    /// The range lies in the pool. It belongs to the caller until it is published, and this is used before then. For
+    /// whole words, and for zeroes, it is of multiples of 8.
     #[inline(always)]
     pub const unsafe fn at(offset: u64, len: u64) -> Self {
         Self { offset, len }
@@ -271,9 +274,9 @@ impl Published {
     ///
     /// # Safety
     ///
-    /// The range lies in the pool, and is protected data that does not change while it is used: it is published and the caller is pinned, or holds
-    /// what keeps it from being reused; or it belongs to the caller. Processes that use the pool as they should never change it; of others see
-    /// [`Memory::bytes`].
+    /// The range lies in the pool, and is protected data that does not change while it is used: it is published and the
+    /// caller is pinned, or holds what keeps it from being reused; or it belongs to the caller. Processes that use the
+    /// pool as they should never change it; of others see [`Memory::bytes`].
     #[inline(always)]
     pub const unsafe fn at(offset: u64, len: u64) -> Self {
         Self { offset, len }
@@ -306,7 +309,8 @@ impl Published {
         unsafe { mem.read_word(self.offset) }
     }
 
-    /// A copy of the bytes, of which no reference is made: it may be torn if somebody changes them meanwhile, and that is all.
+    /// A copy of the bytes, of which no reference is made: it may be torn if somebody changes them meanwhile, and that
+    /// is all.
     pub fn copied<M: Memory>(self, mem: &M) -> Vec<u8> {
         let mut copy = vec![0; self.len as usize];
         self.copy_to(mem, &mut copy);
@@ -321,8 +325,8 @@ impl Published {
     }
 }
 
-/// Bytes under a lock, which cached lines of one host at a time hold changed: who has the lock writes them through its cache; before another host has it,
-/// they are written back, and that host drops its lines.
+/// Bytes under a lock, which cached lines of one host at a time hold changed: the host whose thread has the lock writes
+/// them through its cache; before another host has it, they are written back, and that host drops its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarded {
     offset: u64,
@@ -334,8 +338,8 @@ impl Guarded {
     ///
     /// # Safety
     ///
-    /// The range lies in the pool, begins at a multiple of 8, and a lock covers it while its block is in use. A thread that reads it
-    /// has the lock; a thread that writes it has it alone.
+    /// The range lies in the pool, begins at a multiple of 8, and a lock covers it while its block is in use. A thread
+    /// that reads it has the lock; a thread that writes it has it alone.
     #[inline(always)]
     pub const unsafe fn at(offset: u64, len: u64) -> Self {
         Self { offset, len }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::memory::once::copy_atomically;
-use crate::memory::{Kernel, MapError};
+use crate::memory::racy_read::copy_atomically;
+use crate::memory::{Kernel, MappingError};
 
 /// Lines of words of this process.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ unsafe impl Memory for Words {
     const COHERENT: bool = true;
     const NAME: &'static str = "words";
 
-    fn reserve(&self, _at: u64, _len: u64, _unshared: bool) -> Result<(), MapError> {
+    fn reserve(&self, _at: u64, _len: u64, _unshared: bool) -> Result<(), MappingError> {
         Ok(())
     }
 
@@ -60,7 +60,7 @@ unsafe impl Memory for Words {
         }
     }
 
-    unsafe fn announce(&self, at: u64, value: u64) {
+    unsafe fn store_seq_cst(&self, at: u64, value: u64) {
         self.word(at).swap(value, Ordering::SeqCst);
     }
 
@@ -163,7 +163,7 @@ fn sync_words_are_shared_by_threads() {
     assert_eq!(word.swap(&mem, 7), 64);
     assert_eq!(word.fence_and_exchange(&mem, 6, 0), Err(7));
     assert_eq!(word.compare_exchange_acquire(&mem, 7, 9), Ok(7));
-    word.announce(&mem, word.load(&mem) + 1);
+    word.store_seq_cst(&mem, word.load(&mem) + 1);
     word.exchange_as_last_server(&mem, 10, 11);
     assert_eq!(word.load(&mem), 11);
     word.store(&mem, 12);

@@ -1,8 +1,9 @@
 //! Cells at offsets that the layers above have checked.
 //!
-//! The crate's rule (`docs/memory-model.md`, "Who promises what"): an offset that is given here follows from the pool's geometry, or was checked against what
-//! the pool has committed when it was read; it is aligned; and its word or bytes are shared in this one way for as long as their block is in
-//! use. `docs/pool-format.md` says in which way each is. So these functions are the crate's own: what others may call is `unsafe`, in [`cells`](super::cells).
+//! The crate's rule (`docs/memory-model.md`, "Who promises what"): an offset that is given here follows from the pool's
+//! geometry, or was checked against what the pool has committed when it was read; it is aligned; and its word or bytes
+//! are shared in this one way for as long as their block is in use. `docs/pool-format.md` says in which way each is. So
+//! these functions are the crate's own: what others may call is `unsafe`, in [`cells`](super::cells).
 
 use super::{Guarded, OwnedWord, Published, SyncWord, Unpublished, WordLine};
 

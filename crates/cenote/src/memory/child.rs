@@ -1,7 +1,8 @@
 //! Child processes: waiting until one of several ends, and signals to them.
 //!
-//! A descriptor of the process (`pidfd_open`) becomes readable when it has ended. Where the kernel has none, children are
-//! polled every few milliseconds instead. Signals go by process id, which stays the child's own until it was waited for.
+//! A descriptor of the process (`pidfd_open`) becomes readable when it has ended. Where the kernel has none, children
+//! are polled every few milliseconds instead. Signals go by process id, which stays the child's own until it was waited
+//! for.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -113,9 +114,11 @@ pub fn await_any<'c>(children: impl Iterator<Item = &'c WatchedChild>, at_most: 
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
 }
 
-/// Kills a child that was started as a process group of its own and not waited for, and everything that the child has started in that group.
+/// Kills a child that was started as a process group of its own and not waited for, and everything that the child has
+/// started in that group.
 pub(crate) fn kill_group(child: &Child) {
-    // SAFETY: a plain system call; the child was not waited for, so that the group's id is its own. It may have ended by itself.
+    // SAFETY: a plain system call; the child was not waited for, so that the group's id is its own. It may have ended
+    // by itself.
     unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
 }
 

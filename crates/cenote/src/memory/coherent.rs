@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::mapping::View;
-use super::{Kernel, MapError, Mapped, Mapping, Memory};
+use super::{Kernel, Mapped, Mapping, MappingError, Memory};
 
 /// Coherent shared memory. See the [module documentation](self).
 #[derive(Clone)]
@@ -27,7 +27,7 @@ unsafe impl Memory for Coherent {
     const COHERENT: bool = true;
     const NAME: &'static str = "coherent";
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
         self.mapping.reserve(at, len, unshared)
     }
 
@@ -39,7 +39,7 @@ unsafe impl Memory for Coherent {
         self.mapping.is_backed(end)
     }
 
-    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MappingError> {
         self.mapping.punch(at, len)
     }
 
@@ -65,7 +65,7 @@ unsafe impl Memory for Coherent {
     }
 
     #[inline]
-    unsafe fn announce(&self, at: u64, value: u64) {
+    unsafe fn store_seq_cst(&self, at: u64, value: u64) {
         // A swap is a full barrier on every architecture that matters here and cheaper than store and fence.
         self.word(at).swap(value, Ordering::SeqCst);
     }
@@ -176,7 +176,7 @@ unsafe impl Memory for Coherent {
 
 // SAFETY: the mapping is kept as it was given, and used by nothing else.
 unsafe impl Mapped for Coherent {
-    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MappingError> {
         Ok(Self {
             view: mapping.view(),
             mapping,

@@ -9,7 +9,7 @@ use std::sync::Barrier;
 
 use super::delegated::{MAILBOX_BYTES, Mailboxes, ServingLease, Words};
 use super::{Coherent, Counting, Counts, CpuExchange, LINE, Mapped, Mapping, Noncoherent};
-use super::{Delegated, Device, Liveness, MapError};
+use super::{Delegated, Device, Liveness, MappingError};
 use crate::memory::{OwnedWord, Published, SyncWord, Unpublished, WordLine};
 
 /// A sync word.
@@ -59,15 +59,15 @@ const BOXES: Mailboxes = unsafe { Mailboxes::new(LEN / 2, MAILBOX_BYTES, 4, 2) }
 struct Alone(bool);
 
 impl Liveness for Alone {
-    fn try_lock(&self, _number: u32) -> Result<bool, MapError> {
+    fn try_lock(&self, _number: u32) -> Result<bool, MappingError> {
         Ok(self.0)
     }
 
-    fn unlock(&self, _number: u32) -> Result<(), MapError> {
+    fn unlock(&self, _number: u32) -> Result<(), MappingError> {
         Ok(())
     }
 
-    fn is_locked(&self, _number: u32) -> Result<bool, MapError> {
+    fn is_locked(&self, _number: u32) -> Result<bool, MappingError> {
         Ok(!self.0)
     }
 }
@@ -126,7 +126,7 @@ on_every_backend!(
     read_modify_writes_are_atomic,
     offsets_outside_are_refused,
     litmus_message_passing,
-    litmus_announcements,
+    litmus_seq_cst_stores,
     litmus_line_order,
 );
 
@@ -144,7 +144,7 @@ fn sync_words<M: Mapped>() {
     );
     assert_eq!(sync_word(64).compare_exchange(&b, 7, 8), Ok(7));
     assert_eq!(sync_word(64).compare_exchange(&a, 7, 9), Err(8));
-    sync_word(64).announce(&a, 10);
+    sync_word(64).store_seq_cst(&a, 10);
     assert_eq!(sync_word(64).fetch_add(&b, u64::MAX), 10);
     assert_eq!(sync_word(64).fetch_or(&a, 0xf0), 9);
     assert_eq!(sync_word(64).fetch_and(&a, 0x0f), 0xf9);
@@ -301,11 +301,11 @@ fn litmus_message_passing<M: Mapped>() {
     );
 }
 
-/// Of two threads that announce and then load, at least one sees the other.
-fn litmus_announcements<M: Mapped>() {
+/// Of two threads that each do a sequentially consistent store and then load, at least one sees the other.
+fn litmus_seq_cst_stores<M: Mapped>() {
     let side = |mine: u64, theirs: u64| {
         move |mem: &M, round: u64| {
-            sync_word(mine).announce(mem, round);
+            sync_word(mine).store_seq_cst(mem, round);
             sync_word(theirs).load(mem)
         }
     };
@@ -389,7 +389,7 @@ fn a_device_is_mapped_in_whole_pieces_and_has_its_bytes_already() {
     mapping.reserve(PIECE, PIECE, true).unwrap();
     let beyond = mapping.reserve(PIECE, PIECE + 1, true);
     assert!(
-        matches!(beyond, Err(MapError::NoSpace { bytes }) if bytes == PIECE + 1),
+        matches!(beyond, Err(MappingError::NoSpace { bytes }) if bytes == PIECE + 1),
         "{beyond:?}"
     );
     assert!(mapping.punch(0, PIECE).is_err());

@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::delegated::{Mailboxes, ServingLease};
-use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, lines};
+use super::{Kernel, Liveness, Mapped, Mapping, MappingError, Memory, lines};
 
 /// Operations of one thread since its last [`Counts::reset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Sync loads and peeks: one round trip each.
     pub sync_loads: u64,
-    /// Sync stores and announcements.
+    /// Sync stores, sequentially consistent ones too.
     pub sync_stores: u64,
     /// Compare-exchanges and other read-modify-writes.
     pub exchanges: u64,
@@ -67,7 +67,7 @@ unsafe impl<M: Memory> Memory for Counting<M> {
     const DELEGATED: bool = M::DELEGATED;
     const NAME: &'static str = M::NAME;
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
         self.0.reserve(at, len, unshared)
     }
 
@@ -79,7 +79,7 @@ unsafe impl<M: Memory> Memory for Counting<M> {
         self.0.is_backed(end)
     }
 
-    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
+    unsafe fn punch(&self, at: u64, len: u64) -> Result<(), MappingError> {
         // SAFETY: the caller's promise.
         unsafe { self.0.punch(at, len) }
     }
@@ -122,10 +122,10 @@ unsafe impl<M: Memory> Memory for Counting<M> {
         unsafe { self.0.store(at, value) }
     }
 
-    unsafe fn announce(&self, at: u64, value: u64) {
+    unsafe fn store_seq_cst(&self, at: u64, value: u64) {
         count(|c| c.sync_stores += 1);
         // SAFETY: the caller's promise.
-        unsafe { self.0.announce(at, value) }
+        unsafe { self.0.store_seq_cst(at, value) }
     }
 
     unsafe fn exchange_as_last_server(&self, at: u64, current: u64, new: u64) {
@@ -262,7 +262,7 @@ unsafe impl<M: Memory> Memory for Counting<M> {
 
 // SAFETY: the mapping is kept as it was given, and used by nothing else.
 unsafe impl<M: Mapped> Mapped for Counting<M> {
-    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MappingError> {
         M::over(mapping).map(Self)
     }
 
@@ -276,7 +276,7 @@ unsafe impl<M: Mapped> Mapped for Counting<M> {
         liveness: Box<dyn Liveness>,
         lock: u32,
         lease: Box<dyn ServingLease>,
-    ) -> Result<(), MapError> {
+    ) -> Result<(), MappingError> {
         self.0.serve(boxes, liveness, lock, lease)
     }
 }

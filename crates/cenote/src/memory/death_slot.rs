@@ -1,17 +1,18 @@
 //! Death slots and event counts on Linux: a robust mutex for each thread, and futexes.
 //!
-//! Each thread locks a robust mutex and keeps it locked ([`robust_mutex`](super::robust_mutex) has the details); the mutex's futex word is the
-//! thread's death slot. When the thread ends, however it ends, the kernel walks the list of its robust mutexes (`robust_list(7)`), sets the
-//! owner-died bit in each and wakes one waiter. It does so before it tears down the address space: some microseconds after the death,
-//! however much was mapped. It drops locks of files after that.
+//! Each thread locks a robust mutex and keeps it locked ([`robust_mutex`](super::robust_mutex) has the details); the
+//! mutex's futex word is the thread's death slot. When the thread ends, however it ends, the kernel walks the list of
+//! its robust mutexes (`robust_list(7)`), sets the owner-died bit in each and wakes one waiter. It does so before it
+//! tears down the address space: some microseconds after the death, however much was mapped. It drops locks of files
+//! after that.
 //!
 //! | word | what | who writes it |
 //! |---|---|---|
 //! | the death slot | low half: the futex word | the owner; the kernel when it dies; watchers set the waiters bit |
 //! | the word before it | the generation that is registered here, and a bit that says so | the owner |
 //!
-//! The futex word holds the owner's thread id in its own namespace. Nobody interprets the id: readers check only whether the word is zero,
-//! and its two highest bits.
+//! The futex word holds the owner's thread id in its own namespace. Nobody interprets the id: readers check only
+//! whether the word is zero, and its two highest bits.
 //!
 //! **Order.** The owner writes the generation after it has locked the mutex; a reader reads the generation first. So an
 //! owner-died bit that an earlier owner has left is never taken for a later one's.
@@ -68,7 +69,8 @@ impl View {
         }
     }
 
-    /// Asks to be woken when the thread in a death slot ends: `Ok(None)` if nobody is registered there, `Err` if it has died already.
+    /// Asks to be woken when the thread in a death slot ends: `Ok(None)` if nobody is registered there, `Err` if it has
+    /// died already.
     fn wait_by(&self, death_slot: u64) -> Result<Option<Waiter>, ()> {
         let futex = self.futex(death_slot);
         let mut word = futex.load(Ordering::Acquire);

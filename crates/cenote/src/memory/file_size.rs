@@ -1,7 +1,8 @@
-//! Reserving bytes of a file without a signal: where a process may not make files that large (`RLIMIT_FSIZE`, `ulimit -f`), the kernel
-//! returns an error and also sends `SIGXFSZ`, which would end the process.
+//! Reserving bytes of a file without a signal: where a process may not make files that large (`RLIMIT_FSIZE`,
+//! `ulimit -f`), the kernel returns an error and also sends `SIGXFSZ`, which would end the process.
 //!
-//! The signal goes to the calling thread. It is blocked while the file grows, and consumed if that made it pending; one pending before stays.
+//! The signal goes to the calling thread. It is blocked while the file grows, and consumed if that made it pending; one
+//! pending before stays.
 
 use std::io;
 
@@ -15,7 +16,8 @@ impl NoSignal {
     /// Blocks it: two or three system calls.
     pub(super) fn begin() -> io::Result<Self> {
         let signal = only_this();
-        // SAFETY: signal sets are plain data for which all zeroes is a valid value; the calls read one and fill in the others.
+        // SAFETY: signal sets are plain data for which all zeroes is a valid value; the calls read one and fill in the
+        // others.
         unsafe {
             let mut before: libc::sigset_t = std::mem::zeroed();
             let failed = libc::pthread_sigmask(libc::SIG_BLOCK, &signal, &mut before);
@@ -36,8 +38,9 @@ impl Drop for NoSignal {
                 tv_nsec: 0,
             };
             let signal = only_this();
-            // SAFETY: a valid set and a valid time; nothing is wanted of the signal. It is pending for this thread, or for the process: then it is one that this
-            // thread was sent, as nobody else blocks it without a reason; without it nothing happens here.
+            // SAFETY: a valid set and a valid time; nothing is wanted of the signal. It is pending for this thread, or
+            // for the process: then it is one that this thread was sent, as nobody else blocks it without a reason;
+            // without it nothing happens here.
             while unsafe { libc::sigtimedwait(&signal, std::ptr::null_mut(), &now) } == -1
                 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
             {}

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use super::MapError;
+use super::MappingError;
 
 /// The instruction that drops a line from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Flusher {
 #[cfg(target_arch = "x86_64")]
 impl Flusher {
     /// Asks the CPU what it has.
-    pub fn detect() -> Result<Self, MapError> {
+    pub fn detect() -> Result<Self, MappingError> {
         let leaf = core::arch::x86_64::__cpuid_count(7, 0);
         let kind = if leaf.ebx & (1 << 23) != 0 {
             FlushKind::Optimised
@@ -97,8 +97,8 @@ impl Flusher {
 #[cfg(not(target_arch = "x86_64"))]
 impl Flusher {
     /// There is no cache control for this architecture here.
-    pub fn detect() -> Result<Self, MapError> {
-        Err(MapError::Unsupported(
+    pub fn detect() -> Result<Self, MappingError> {
+        Err(MappingError::Unsupported(
             "cache control on this CPU architecture (x86-64 has it)",
         ))
     }

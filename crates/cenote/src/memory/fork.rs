@@ -5,14 +5,15 @@
 //! `fork` closes the descriptors that hold liveness locks, so that a child that outlives its parent does not
 //! keep it alive in the eyes of others.
 //!
-//! Another thread may fork at any instruction. So nothing here is locked, as a lock that is taken then stays taken in the child; and `fork` waits while a thread opens or
-//! closes such a descriptor ([`without_forks`]), as the child would have one that no table names.
+//! Another thread may fork at any instruction. So nothing here is locked, as a lock that is taken then stays taken in
+//! the child; and `fork` waits while a thread opens or closes such a descriptor ([`without_forks`]), as the child would
+//! have one that no table names.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::MapError;
+use super::MappingError;
 
 /// The page in use: its first byte is 1 in the process that made it and 0 in every child. A child that opens a pool of
 /// its own makes another.
@@ -27,7 +28,8 @@ static DESCRIPTORS: [AtomicI32; SLOTS] = [const { AtomicI32::new(FREE) }; SLOTS]
 const FREE: i32 = -1;
 /// A slot of which the file is not known yet.
 const TAKEN: i32 = -2;
-/// The files that they lead to, by device and inode: other code of the process may have closed one, and its number may be another file's.
+/// The files that they lead to, by device and inode: other code of the process may have closed one, and its number may
+/// be another file's.
 static FILES: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 /// No slot from here on was ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -81,7 +83,8 @@ fn file_of(descriptor: i32) -> Option<u64> {
     known.then(|| found.st_dev.rotate_left(40) ^ found.st_ino)
 }
 
-/// While it lives no other thread forks, by the function of that name. Not to be had twice by a thread at a time: each would wait for a fork that waits for it.
+/// While it lives no other thread forks, by the function of that name. Not to be had twice by a thread at a time: each
+/// would wait for a fork that waits for it.
 #[derive(Debug)]
 pub struct WithoutForks(());
 
@@ -139,12 +142,12 @@ fn handle_forks() -> io::Result<()> {
 }
 
 /// Starts to watch for forks; a process must call it before it opens a pool.
-pub fn watch_fork() -> Result<ForkWatch, MapError> {
+pub fn watch_fork() -> Result<ForkWatch, MappingError> {
     let known = CANARY.load(Ordering::Acquire);
     if !known.is_null() && !forked(ForkWatch(known)) {
         return Ok(ForkWatch(known));
     }
-    let watching = |source| MapError::Os {
+    let watching = |source| MappingError::Os {
         what: "watching for forks",
         source,
     };
@@ -176,16 +179,16 @@ pub fn forked(watch: ForkWatch) -> bool {
     unsafe { watch.0.read_volatile() == 0 }
 }
 
-/// Has a descriptor closed in forked children, until the returned value is dropped. An error if the table is full: a child would keep the
-/// descriptor's locks, and its parent alive in the eyes of others.
-pub fn on_fork_close(descriptor: i32) -> Result<CloseOnFork, MapError> {
+/// Has a descriptor closed in forked children, until the returned value is dropped. An error if the table is full: a
+/// child would keep the descriptor's locks, and its parent alive in the eyes of others.
+pub fn on_fork_close(descriptor: i32) -> Result<CloseOnFork, MappingError> {
     let slot = take_slot(&DESCRIPTORS, &USED)?;
     FILES[slot].store(file_of(descriptor).unwrap_or(0), Ordering::Release);
     DESCRIPTORS[slot].store(descriptor, Ordering::Release);
     Ok(CloseOnFork(Some(slot)))
 }
 
-fn take_slot(table: &[AtomicI32], used: &AtomicUsize) -> Result<usize, MapError> {
+fn take_slot(table: &[AtomicI32], used: &AtomicUsize) -> Result<usize, MappingError> {
     let free = (0..table.len()).find(|&n| {
         // A child looks at a slot before it is used.
         used.fetch_max(n + 1, Ordering::AcqRel);
@@ -193,7 +196,7 @@ fn take_slot(table: &[AtomicI32], used: &AtomicUsize) -> Result<usize, MapError>
             .compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     });
-    free.ok_or(MapError::TooMany {
+    free.ok_or(MappingError::TooMany {
         what: "files with liveness locks open",
         limit: table.len(),
     })
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(used.load(Ordering::Relaxed), 2);
         let refused = take().unwrap_err();
         assert!(
-            matches!(refused, MapError::TooMany { limit: 2, .. })
+            matches!(refused, MappingError::TooMany { limit: 2, .. })
                 && refused.to_string().contains("close pools"),
             "{refused}"
         );

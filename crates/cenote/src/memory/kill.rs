@@ -1,14 +1,15 @@
 //! Ending processes of this machine by force: the operating system's part of the built-in fence.
 //!
-//! A process id alone does not identify a process for long: it is reused, and it means another process in another PID namespace. So a
-//! process is named by its id, its PID namespace, and the moment at which it began, and is signalled through a descriptor that was
-//! opened *before* these were compared.
+//! A process id alone does not identify a process for long: it is reused, and it means another process in another PID
+//! namespace. So a process is named by its id, its PID namespace, and the moment at which it began, and is signalled
+//! through a descriptor that was opened *before* these were compared.
 //!
-//! The name stands in the pool, where anybody who may write to the pool may write any name. So it only says where to look: a process is
-//! signalled only if the kernel says that it holds the liveness lock of the place and has the pool mapped. `/proc/PID/task/TID/fdinfo` shows
-//! the locks of open files, `fd` beside it which files these are, and `maps` what is mapped. A lock alone proves nothing: its description may
-//! have been sent to another process. If no process of that name holds the lock, the holder is searched for among all processes. Looking into
-//! processes of other users takes `CAP_SYS_PTRACE`, and signalling them `CAP_KILL`.
+//! The name stands in the pool, where anybody who may write to the pool may write any name. So it only says where to
+//! look: a process is signalled only if the kernel says that it holds the liveness lock of the place and has the pool
+//! mapped. `/proc/PID/task/TID/fdinfo` shows the locks of open files, `fd` beside it which files these are, and `maps`
+//! what is mapped. A lock alone proves nothing: its description may have been sent to another process. If no process of
+//! that name holds the lock, the holder is searched for among all processes. Looking into processes of other users
+//! takes `CAP_SYS_PTRACE`, and signalling them `CAP_KILL`.
 //!
 //! A signal that was sent proves nothing. Only its lock proves that a process is gone ([`super::Liveness`]).
 
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::liveness::LOCK_BASE;
-use super::mapping::{MapError, os};
+use super::mapping::{MappingError, os};
 use crate::mutant::{self, Mutant};
 
 /// What a process is known by on its machine, whatever namespace it lives in.
@@ -30,8 +31,8 @@ pub struct ProcessName {
     pub started: u64,
     /// The inode of its PID namespace; 0 if that could not be read.
     pub namespace: u64,
-    /// The machine and its boot, and the file that holds the liveness lock: processes can tell whether the other lives only if both are the same
-    /// for them. 0 if the machine could not be told.
+    /// The machine and its boot, and the file that holds the liveness lock: processes can tell whether the other lives
+    /// only if both are the same for them. 0 if the machine could not be told.
     pub machine: u64,
 }
 
@@ -67,12 +68,13 @@ impl FileId {
 
 /// Ends processes of this machine.
 pub trait Killer: Send {
-    /// Kills a process if it holds the liveness lock of a number; returns whether it was found. It may live for a while after that.
-    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MapError>;
+    /// Kills a process if it holds the liveness lock of a number; returns whether it was found. It may live for a while
+    /// after that.
+    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MappingError>;
 
-    /// Kills all processes that hold the liveness lock of a number, if the lock `is_meant` still once they are found; returns whether there
-    /// were any. Much slower.
-    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError>;
+    /// Kills all processes that hold the liveness lock of a number, if the lock `is_meant` still once they are found;
+    /// returns whether there were any. Much slower.
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MappingError>;
 }
 
 /// Kills by `pidfd_send_signal`.
@@ -89,9 +91,14 @@ impl Sigkill {
         Self { lock_file, pool }
     }
 
-    /// Kills a process if it holds a lock; `false` if it does not. A process that is ending already has no memory any more: it counts as found, and
-    /// is not signalled.
-    fn kill_holder(&self, pid: u32, number: u32, is_meant: impl FnOnce() -> bool) -> Result<bool, MapError> {
+    /// Kills a process if it holds a lock; `false` if it does not. A process that is ending already has no memory any
+    /// more: it counts as found, and is not signalled.
+    fn kill_holder(
+        &self,
+        pid: u32,
+        number: u32,
+        is_meant: impl FnOnce() -> bool,
+    ) -> Result<bool, MappingError> {
         let Some(descriptor) = open(pid)? else {
             return Ok(false);
         };
@@ -104,7 +111,7 @@ impl Sigkill {
 }
 
 impl Killer for Sigkill {
-    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MapError> {
+    fn kill(&mut self, who: ProcessName, number: u32) -> Result<bool, MappingError> {
         if who.started == 0 || who.namespace == 0 {
             return Ok(false);
         }
@@ -126,7 +133,7 @@ impl Killer for Sigkill {
         Ok(false)
     }
 
-    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MapError> {
+    fn kill_holders(&mut self, number: u32, is_meant: &dyn Fn() -> bool) -> Result<bool, MappingError> {
         let mut found = false;
         for pid in processes()? {
             found |= self.kill_holder(pid, number, is_meant)?;
@@ -136,7 +143,7 @@ impl Killer for Sigkill {
 }
 
 /// All processes that `/proc` shows, but this one.
-fn processes() -> Result<Vec<u32>, MapError> {
+fn processes() -> Result<Vec<u32>, MappingError> {
     let all = fs::read_dir("/proc").map_err(os("looking for processes"))?;
     let pids = all
         .flatten()
@@ -145,7 +152,7 @@ fn processes() -> Result<Vec<u32>, MapError> {
 }
 
 /// A descriptor of a process; `None` if there is none of that id.
-fn open(pid: u32) -> Result<Option<OwnedFd>, MapError> {
+fn open(pid: u32) -> Result<Option<OwnedFd>, MappingError> {
     // SAFETY: the call takes two numbers.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     if descriptor >= 0 {
@@ -161,7 +168,7 @@ fn open(pid: u32) -> Result<Option<OwnedFd>, MapError> {
 }
 
 /// Kills; `false` if the process had ended.
-fn signal(descriptor: &OwnedFd) -> Result<bool, MapError> {
+fn signal(descriptor: &OwnedFd) -> Result<bool, MappingError> {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: a valid descriptor, and no signal information.
     let sent = unsafe {
@@ -233,8 +240,8 @@ enum Holds {
     It,
 }
 
-/// Whether a process holds the lock of a byte and has a pool mapped. Asks each of its threads: a thread may have descriptors of its own, and
-/// the first thread may have ended before the others.
+/// Whether a process holds the lock of a byte and has a pool mapped. Asks each of its threads: a thread may have
+/// descriptors of its own, and the first thread may have ended before the others.
 fn holds(pid: u32, file: FileId, number: u32, pool: &str) -> Holds {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Holds::Nothing;
@@ -252,7 +259,8 @@ fn holds(pid: u32, file: FileId, number: u32, pool: &str) -> Holds {
     }
 }
 
-/// Whether a thread has a description of a file open that holds the lock of a byte. Locks of adjacent bytes are shown as one.
+/// Whether a thread has a description of a file open that holds the lock of a byte. Locks of adjacent bytes are shown
+/// as one.
 fn has_lock(thread: &Path, file: FileId, byte: i64) -> bool {
     let Ok(open) = fs::read_dir(thread.join("fdinfo")) else {
         return false;
@@ -324,7 +332,8 @@ mod tests {
         Command::new("sleep").arg("600").spawn().unwrap()
     }
 
-    /// The program that a process runs, which it has mapped: it stands for the pool. A process that has just begun to run it maps it in a moment.
+    /// The program that a process runs, which it has mapped: it stands for the pool. A process that has just begun to
+    /// run it maps it in a moment.
     fn program(child: &Child) -> String {
         for _ in 0..10_000 {
             let program = fs::metadata(format!("/proc/{}/exe", child.id())).unwrap();
@@ -420,7 +429,8 @@ mod tests {
         assert!(!holder.0.wait().unwrap().success());
     }
 
-    /// The first thread has ended, and another goes on with what all have: the lock and the mapping are found with that one.
+    /// The first thread has ended, and another goes on with what all have: the lock and the mapping are found with that
+    /// one.
     #[test]
     fn a_process_whose_first_thread_has_ended_is_killed() {
         let folder = tempfile::tempdir().unwrap();

@@ -5,34 +5,35 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use super::descriptor::{Kept, Pin};
 use super::fork::{CloseOnFork, WithoutForks, on_fork_close, without_forks};
-use super::kept::{Kept, Pin};
 use super::kill::FileId;
-use super::mapping::{MapError, os};
-use super::nameless::NamelessFile;
+use super::mapping::{MappingError, os};
 use super::opening::{self, Trust, look_at};
 use super::unfit::WrongLockFile;
+use super::unnamed_file::NamelessFile;
 
-/// Numbered locks, each held by one process at a time. A process loses its locks when it dies: not before its last memory access,
-/// and without a timeout.
+/// Numbered locks, each held by one process at a time. A process loses its locks when it dies: not before its last
+/// memory access, and without a timeout.
 pub trait Liveness: Send + Sync {
     /// Takes a lock; `false` if a living process has it.
-    fn try_lock(&self, number: u32) -> Result<bool, MapError>;
+    fn try_lock(&self, number: u32) -> Result<bool, MappingError>;
 
     /// Gives a lock back.
-    fn unlock(&self, number: u32) -> Result<(), MapError>;
+    fn unlock(&self, number: u32) -> Result<(), MappingError>;
 
     /// Whether another process holds a lock.
-    fn is_locked(&self, number: u32) -> Result<bool, MapError>;
+    fn is_locked(&self, number: u32) -> Result<bool, MappingError>;
 
     /// The file that the locks are on; `None` if they are on none.
     fn file(&self) -> Option<FileId> {
         None
     }
 
-    /// The same locks for the calling thread alone, which loses what it takes by them when it dies: not before its last memory access, and not as
-    /// late as its process, which has an address space to tear down and other threads to end. What the process holds by `self` lasts until this
-    /// thread has ended, too. From then on the thread has no other descriptors. `None` where that is impossible: `self` is as good as before.
+    /// The same locks for the calling thread alone, which loses what it takes by them when it dies: not before its last
+    /// memory access, and not as late as its process, which has an address space to tear down and other threads to end.
+    /// What the process holds by `self` lasts until this thread has ended, too. From then on the thread has no other
+    /// descriptors. `None` where that is impossible: `self` is as good as before.
     fn of_this_thread(&self) -> Option<Box<dyn Liveness>> {
         None
     }
@@ -47,7 +48,8 @@ const USES_BASE: i64 = LOCK_BASE + (1 << 33);
 /// Bytes for the uses of one kind.
 const USES: i64 = 1 << 32;
 
-/// What a file is used for. Each process states it by a byte of its own, locked for as long as the process lives; no two may contradict each other.
+/// What a file is used for. Each process states it by a byte of its own, locked for as long as the process lives; no
+/// two may contradict each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use {
     /// The liveness locks of this pool are on it.
@@ -70,7 +72,8 @@ impl Use {
 /// An open file description whose byte locks say who is alive. The kernel drops them when the last process that
 /// holds the description has gone, after its last memory access, whatever ended it, in any PID namespace.
 ///
-/// Other code of the process may close its descriptor. Then the locks stay, as the process has the description mapped, and others are asked about by the file's name.
+/// Other code of the process may close its descriptor. Then the locks stay, as the process has the description mapped,
+/// and others are asked about by the file's name.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     /// Dropped before the descriptor that it would close.
@@ -98,17 +101,17 @@ impl Drop for FileLock {
 
 impl FileLock {
     /// Opens a description of its own on `path`, so that no other handle shares its locks.
-    pub(crate) fn open_of(path: &Path, trust: Trust) -> Result<Self, MapError> {
+    pub(crate) fn open_of(path: &Path, trust: Trust) -> Result<Self, MappingError> {
         let _gate = without_forks();
         let file = opening::open(path, trust).map_err(|error| match error {
-            MapError::Os { source, .. } => os("opening the file that holds the liveness locks")(source),
+            MappingError::Os { source, .. } => os("opening the file that holds the liveness locks")(source),
             error => error,
         })?;
         Self::of(file, path)
     }
 
     /// The caller keeps others from forking.
-    fn of(file: File, path: &Path) -> Result<Self, MapError> {
+    fn of(file: File, path: &Path) -> Result<Self, MappingError> {
         Ok(Self {
             _close: on_fork_close(file.as_raw_fd())?,
             _process: None,
@@ -122,7 +125,7 @@ impl FileLock {
 
     /// The same, of a file of this process's own user.
     #[cfg(test)]
-    pub(crate) fn open(path: &Path) -> Result<Self, MapError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, MappingError> {
         Self::open_of(path, Trust::Own)
     }
 
@@ -131,10 +134,12 @@ impl FileLock {
         self.file.place()
     }
 
-    /// States what the file is used for, until all handles on this description are closed; `false` if a living process states something else.
+    /// States what the file is used for, until all handles on this description are closed; `false` if a living process
+    /// states something else.
     ///
-    /// If two processes state different uses at a time, at least one sees the other: each states its own before it checks.
-    pub(crate) fn says(&self, of: Use) -> Result<bool, MapError> {
+    /// If two processes state different uses at a time, at least one sees the other: each states its own before it
+    /// checks.
+    pub(crate) fn says(&self, of: Use) -> Result<bool, MappingError> {
         let (base, mine) = of.byte();
         let looking = || os(LOOKING);
         let mut request = Self::bytes(base + mine, 1, libc::F_RDLCK);
@@ -154,7 +159,7 @@ impl FileLock {
     }
 
     /// Whether another description has a lock on the file, whatever its number, or states a use.
-    pub(crate) fn is_any_locked(&self) -> Result<bool, MapError> {
+    pub(crate) fn is_any_locked(&self) -> Result<bool, MappingError> {
         // All numbers but the greatest, which belongs to the creator.
         for (first, len) in [(LOCK_BASE, i64::from(u32::MAX)), (USES_BASE, 2 * USES)] {
             let mut request = Self::bytes(first, len, libc::F_WRLCK);
@@ -178,7 +183,7 @@ impl FileLock {
     }
 
     /// Another handle on the same description: it has the same locks, which last until both are closed.
-    pub(crate) fn again(&self) -> Result<Self, MapError> {
+    pub(crate) fn again(&self) -> Result<Self, MappingError> {
         let _gate = without_forks();
         let file = self.file.file().and_then(File::try_clone);
         let file = file.map_err(os("opening the file that holds the liveness locks"))?;
@@ -186,14 +191,14 @@ impl FileLock {
     }
 
     /// Makes the file that [`FileLock::open_of`] opens, with these permission bits, if there is nothing of that name.
-    pub(crate) fn make(path: &Path, mode: u32) -> Result<(), MapError> {
+    pub(crate) fn make(path: &Path, mode: u32) -> Result<(), MappingError> {
         match look_at(path) {
             Ok(found) => {
                 let kind = found.metadata().map_err(os(LOOKING))?.file_type();
                 return match kind {
                     kind if kind.is_file() => Ok(()),
-                    kind if kind.is_symlink() => Err(MapError::LocksElsewhere(WrongLockFile::Link)),
-                    _ => Err(MapError::LocksElsewhere(WrongLockFile::NoFile)),
+                    kind if kind.is_symlink() => Err(MappingError::LocksElsewhere(WrongLockFile::Link)),
+                    _ => Err(MappingError::LocksElsewhere(WrongLockFile::NoFile)),
                 };
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -202,8 +207,8 @@ impl FileLock {
         let made = NamelessFile::create(path, mode).and_then(|file| file.publish(path));
         match made {
             // Another process was faster.
-            Err(MapError::Os { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(MapError::Os { source, .. }) => {
+            Err(MappingError::Os { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(MappingError::Os { source, .. }) => {
                 Err(os("making the file that holds the liveness locks")(source))
             }
             made => made,
@@ -229,7 +234,8 @@ impl FileLock {
         control(self.file.file()?, libc::F_OFD_SETLK, request)
     }
 
-    /// Asks for locks of other descriptions. If other code has closed the descriptor, a new one asks, and this description counts as another.
+    /// Asks for locks of other descriptions. If other code has closed the descriptor, a new one asks, and this
+    /// description counts as another.
     fn ask(&self, request: &mut libc::flock) -> io::Result<()> {
         match self.file.file() {
             Ok(file) => control(file, libc::F_OFD_GETLK, request),
@@ -266,9 +272,11 @@ fn open_again(descriptor: i32) -> io::Result<File> {
         .open(format!("/proc/self/fd/{descriptor}"))
 }
 
-/// Closes a range of descriptors. With `CLOSE_RANGE_UNSHARE` the calling thread first gets a table of its own, and the process keeps its.
+/// Closes a range of descriptors. With `CLOSE_RANGE_UNSHARE` the calling thread first gets a table of its own, and the
+/// process keeps its.
 fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
-    // SAFETY: takes three numbers. Only called where the table is the calling thread's own, or becomes that: it closes nobody's descriptor.
+    // SAFETY: takes three numbers. Only called where the table is the calling thread's own, or becomes that: it closes
+    // nobody's descriptor.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -276,7 +284,7 @@ fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
 }
 
 impl Liveness for FileLock {
-    fn try_lock(&self, byte: u32) -> Result<bool, MapError> {
+    fn try_lock(&self, byte: u32) -> Result<bool, MappingError> {
         match self.set(&mut Self::request(byte, libc::F_WRLCK)) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
@@ -284,12 +292,12 @@ impl Liveness for FileLock {
         }
     }
 
-    fn unlock(&self, byte: u32) -> Result<(), MapError> {
+    fn unlock(&self, byte: u32) -> Result<(), MappingError> {
         self.set(&mut Self::request(byte, libc::F_UNLCK))
             .map_err(os("releasing a liveness lock"))
     }
 
-    fn is_locked(&self, byte: u32) -> Result<bool, MapError> {
+    fn is_locked(&self, byte: u32) -> Result<bool, MappingError> {
         let mut request = Self::request(byte, libc::F_WRLCK);
         self.ask(&mut request).map_err(os("asking for a liveness lock"))?;
         Ok(request.l_type != libc::F_UNLCK as i16)
@@ -307,14 +315,15 @@ impl Liveness for FileLock {
         if kept > 0 {
             close_range(0, kept as u32 - 1, 0).ok()?;
         }
-        // The kernel follows this name in the process's table. A copy of the descriptor has a number from 3 on: code anywhere in the process may
-        // write to the lower ones.
+        // The kernel follows this name in the process's table. A copy of the descriptor has a number from 3 on: code
+        // anywhere in the process may write to the lower ones.
         let file = open_again(kept).ok()?;
         let file = file.try_clone().ok()?;
         Some(Box::new(Self {
             // A child of a fork has the table of the thread that forked.
             _close: CloseOnFork::unneeded(),
-            // SAFETY: the number is this thread's alone in a table of its own; `self`, which has it in the process's, is not closed by this thread.
+            // SAFETY: the number is this thread's alone in a table of its own; `self`, which has it in the process's,
+            // is not closed by this thread.
             _process: Some(unsafe { OwnedFd::from_raw_fd(kept) }),
             pool: None,
             // The thread's locks end with its descriptors.
@@ -376,7 +385,8 @@ mod tests {
         unrelated.set_len(1).unwrap();
     }
 
-    /// Whether a process keeps its lock, and sees the others' locks, when its descriptor is closed and its number is another file's, as daemons do it.
+    /// Whether a process keeps its lock, and sees the others' locks, when its descriptor is closed and its number is
+    /// another file's, as daemons do it.
     fn goes_on_without_its_descriptor() -> [bool; 2] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks");

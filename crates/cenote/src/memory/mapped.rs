@@ -1,17 +1,18 @@
 //! Which addresses of this process are pools: for a handler of bus errors, which may ask only the kernel.
 //!
-//! Truncating a pool's file takes bytes away that processes have mapped. The next access to them is a bus error (`SIGBUS`), which ends a
-//! process. A library cannot go on from there: what was in the pool is gone, and a thread may have been in the middle of using it. A program
-//! can say what happened before it ends, by a handler of its own that asks [`mapped_at`].
+//! Truncating a pool's file takes bytes away that processes have mapped. The next access to them is a bus error
+//! (`SIGBUS`), which ends a process. A library cannot go on from there: what was in the pool is gone, and a thread may
+//! have been in the middle of using it. A program can say what happened before it ends, by a handler of its own that
+//! asks [`mapped_at`].
 //!
-//! The list has a fixed number of entries and takes no lock, so that a handler can read it whatever the thread was doing. An entry is claimed by
-//! its address, and listed when its length is there. An entry that leaves the list while a handler reads it is a pool that another thread
-//! unmaps: the handler may then name another file.
+//! The list has a fixed number of entries and takes no lock, so that a handler can read it whatever the thread was
+//! doing. An entry is claimed by its address, and listed when its length is there. An entry that leaves the list while
+//! a handler reads it is a pool that another thread unmaps: the handler may then name another file.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use super::MapError;
+use super::MappingError;
 
 /// The most mappings of files and devices that a process can have.
 const ENTRIES: usize = 1024;
@@ -42,7 +43,7 @@ static LIST: [Listed; ENTRIES] = [const { Listed::free() }; ENTRIES];
 pub(super) struct Entry(usize);
 
 /// Lists a mapping; an error if no place is left, as a handler would then not know the pool.
-pub(super) fn list(base: usize, len: usize, descriptor: RawFd) -> Result<Entry, MapError> {
+pub(super) fn list(base: usize, len: usize, descriptor: RawFd) -> Result<Entry, MappingError> {
     let claimed = claim(&LIST, base)?;
     LIST[claimed].descriptor.store(descriptor, Ordering::Relaxed);
     // PAIRS WITH: memory::mapped::mapped_at
@@ -50,14 +51,14 @@ pub(super) fn list(base: usize, len: usize, descriptor: RawFd) -> Result<Entry, 
     Ok(Entry(claimed))
 }
 
-fn claim(list: &[Listed], base: usize) -> Result<usize, MapError> {
+fn claim(list: &[Listed], base: usize) -> Result<usize, MappingError> {
     let claimed = list.iter().position(|listed| {
         listed
             .base
             .compare_exchange(0, base, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     });
-    claimed.ok_or(MapError::TooMany {
+    claimed.ok_or(MappingError::TooMany {
         what: "pools mapped",
         limit: list.len(),
     })

@@ -7,17 +7,17 @@
 //! gives them.
 //!
 //! The reserved addresses are a power of two, so that an offset is kept within them by a mask: an access costs no
-//! comparison. A wrong offset that no check caught touches another word of the pool, or reserved addresses without memory,
-//! which ends the process; builds with debug assertions find it first.
+//! comparison. A wrong offset that no check caught touches another word of the pool, or reserved addresses without
+//! memory, which ends the process; builds with debug assertions find it first.
 
 use super::LINE;
 use super::backing::{Backing, Device};
+use super::descriptor::Kept;
 use super::file_size::{NoSignal, is_beyond_limit};
 use super::flush::Flusher;
-use super::kept::Kept;
 use super::mapped::{self, Entry};
-use super::once::copy_atomically;
 use super::opening::Distrust;
+use super::racy_read::copy_atomically;
 use super::unfit::{Unfit, WrongLockFile};
 use std::fs::File;
 use std::io;
@@ -35,7 +35,7 @@ const READ_AND_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 /// What can go wrong between a pool and the operating system.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum MapError {
+pub enum MappingError {
     /// The operating system refused.
     #[error("{what}: {source}")]
     Os {
@@ -80,8 +80,8 @@ pub enum MapError {
     LocksElsewhere(WrongLockFile),
 }
 
-pub(super) fn os(what: &'static str) -> impl FnOnce(io::Error) -> MapError {
-    move |source| MapError::Os { what, source }
+pub(super) fn os(what: &'static str) -> impl FnOnce(io::Error) -> MappingError {
+    move |source| MappingError::Os { what, source }
 }
 
 /// A mapped pool file. All access is bounds-checked against the mapping.
@@ -112,7 +112,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 /// Reserves address space, without access to it.
-fn reserve_addresses(bytes: usize) -> Result<*mut libc::c_void, MapError> {
+fn reserve_addresses(bytes: usize) -> Result<*mut libc::c_void, MappingError> {
     // SAFETY: a fresh private reservation without access; nothing is overwritten.
     let area = unsafe {
         libc::mmap(
@@ -134,24 +134,24 @@ fn reserve_addresses(bytes: usize) -> Result<*mut libc::c_void, MapError> {
 
 impl Mapping {
     /// Maps `len` bytes of `file`, however long the file is; a device must be that long.
-    pub fn of_file(file: File, len: u64) -> Result<Self, MapError> {
+    pub fn of_file(file: File, len: u64) -> Result<Self, MappingError> {
         let device = Backing::of(&file)?.device();
         Self::map(Some(file), device, len, READ_AND_WRITE)
     }
 
     /// The same, to be read only: a store to it ends the process. The file may be open for reading alone.
-    pub fn to_read(file: File, len: u64) -> Result<Self, MapError> {
+    pub fn to_read(file: File, len: u64) -> Result<Self, MappingError> {
         let device = Backing::of(&file)?.device();
         Self::map(Some(file), device, len, libc::PROT_READ)
     }
 
     /// Maps `len` bytes of a file as if it were a device.
-    pub(crate) fn of_device(file: File, device: Device, len: u64) -> Result<Self, MapError> {
+    pub(crate) fn of_device(file: File, device: Device, len: u64) -> Result<Self, MappingError> {
         Self::map(Some(file), Some(device), len, READ_AND_WRITE)
     }
 
     /// Memory of this process alone, for tests.
-    pub fn anonymous(len: u64) -> Result<Self, MapError> {
+    pub fn anonymous(len: u64) -> Result<Self, MappingError> {
         Self::map(None, None, len, READ_AND_WRITE)
     }
 
@@ -160,17 +160,19 @@ impl Mapping {
         device: Option<Device>,
         len: u64,
         protection: libc::c_int,
-    ) -> Result<Self, MapError> {
-        let too_large = || MapError::Unsupported("a mapping of this size");
+    ) -> Result<Self, MappingError> {
+        let too_large = || MappingError::Unsupported("a mapping of this size");
         if !len.is_multiple_of(LINE) {
-            return Err(MapError::Unsupported("a mapping that ends within a cache line"));
+            return Err(MappingError::Unsupported(
+                "a mapping that ends within a cache line",
+            ));
         }
         // A device is mapped in whole pieces, at addresses that are multiples of them.
         let align = device.map_or(HUGE, |device| device.align.max(HUGE));
         let mapped = device.map_or(Some(len), |device| len.checked_next_multiple_of(device.align));
         let mapped = mapped.ok_or_else(too_large)?;
         if device.is_some_and(|device| mapped > device.len) {
-            return Err(MapError::Unfit(Unfit::Short));
+            return Err(MappingError::Unfit(Unfit::Short));
         }
         let span = mapped
             .max(LINE)
@@ -246,7 +248,7 @@ impl Mapping {
     }
 
     /// The file's length now, or the device's; the mapping's where there is no file.
-    pub fn file_len(&self) -> Result<u64, MapError> {
+    pub fn file_len(&self) -> Result<u64, MappingError> {
         if let Some(device) = self.device {
             return Ok(device.len);
         }
@@ -270,8 +272,8 @@ impl Mapping {
             }
     }
 
-    /// See [`super::Memory::is_there`]. Makes a system call that reads an argument at the address: the kernel says so if it cannot read it, and else
-    /// refuses the call, which has no effect.
+    /// See [`super::Memory::is_there`]. Makes a system call that reads an argument at the address: the kernel says so
+    /// if it cannot read it, and else refuses the call, which has no effect.
     pub(super) fn is_there(&self, at: u64) -> bool {
         if at >= self.len {
             return false;
@@ -283,16 +285,16 @@ impl Mapping {
         io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
     }
 
-    /// Reserves a range of the file on its file system, growing the file if it is shorter. Afterwards touching
-    /// the range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one the kernel waits for all
-    /// processes that map the file, for a tenth of a second while some of them are killed.
-    pub fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+    /// Reserves a range of the file on its file system, growing the file if it is shorter. Afterwards touching the
+    /// range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one the kernel
+    /// waits for all processes that map the file, for a tenth of a second while some of them are killed.
+    pub fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
         let Some(kept) = &self.file else { return Ok(()) };
         if let Some(device) = self.device {
             // All of it is there.
             return match at.checked_add(len) {
                 Some(end) if end <= device.len => Ok(()),
-                _ => Err(MapError::NoSpace { bytes: len }),
+                _ => Err(MappingError::NoSpace { bytes: len }),
             };
         }
         let file = kept.file().map_err(os("reserving space for the pool"))?;
@@ -303,11 +305,12 @@ impl Mapping {
     }
 
     /// Gives a range of the file back to its file system; the file stays as long as it is.
-    pub(super) fn punch(&self, at: u64, len: u64) -> Result<(), MapError> {
-        const UNSUPPORTED: MapError =
-            MapError::Unsupported("giving bytes of a pool back on its file system (tmpfs, ext4 and xfs do)");
+    pub(super) fn punch(&self, at: u64, len: u64) -> Result<(), MappingError> {
+        const UNSUPPORTED: MappingError = MappingError::Unsupported(
+            "giving bytes of a pool back on its file system (tmpfs, ext4 and xfs do)",
+        );
         if self.device.is_some() {
-            return Err(MapError::Unsupported(
+            return Err(MappingError::Unsupported(
                 "giving bytes of a pool back that lies on a device",
             ));
         }
@@ -317,7 +320,8 @@ impl Mapping {
         let file = kept.file().map_err(os("giving space of the pool back"))?;
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         loop {
-            // SAFETY: a plain system call on a file that we own. What is mapped of the range reads as zeroes afterwards.
+            // SAFETY: a plain system call on a file that we own. What is mapped of the range reads as zeroes
+            // afterwards.
             if unsafe { libc::fallocate(file.as_raw_fd(), how, at as i64, len as i64) } == 0 {
                 return Ok(());
             }
@@ -330,8 +334,8 @@ impl Mapping {
         }
     }
 
-    /// Begins to reserve a range: as many whole huge pages of it as there are. tmpfs gives none by itself, but makes one
-    /// of an existing page and the holes around it (`MADV_COLLAPSE`). Doing so before the holes are filled saves
+    /// Begins to reserve a range: as many whole huge pages of it as there are. tmpfs gives none by itself, but makes
+    /// one of an existing page and the holes around it (`MADV_COLLAPSE`). Doing so before the holes are filled saves
     /// filling and copying them. The caller deals with whatever fails here.
     fn reserve_huge(&self, file: &File, at: u64, len: u64) {
         let end = at.saturating_add(len).min(self.len);
@@ -356,7 +360,7 @@ impl Mapping {
     }
 
     /// The first bytes as they are in memory, not as this host's cache may have them.
-    pub(crate) fn fresh_head<const N: usize>(&self) -> Result<[u8; N], MapError> {
+    pub(crate) fn fresh_head<const N: usize>(&self) -> Result<[u8; N], MappingError> {
         let view = self.view();
         if let Ok(flusher) = Flusher::detect() {
             for line in super::lines(0, N as u64) {
@@ -383,7 +387,7 @@ impl Mapping {
 }
 
 /// Reserves bytes of a file, and makes it that long.
-fn fallocate(file: &File, at: u64, len: u64) -> Result<(), MapError> {
+fn fallocate(file: &File, at: u64, len: u64) -> Result<(), MappingError> {
     let _no_signal = NoSignal::begin().map_err(os("reserving space for the pool"))?;
     loop {
         // SAFETY: a plain system call on a file that we own.
@@ -395,13 +399,13 @@ fn fallocate(file: &File, at: u64, len: u64) -> Result<(), MapError> {
         match error.raw_os_error() {
             Some(libc::EINTR) => continue,
             Some(libc::EFBIG) if is_beyond_limit(at.saturating_add(len)) => {
-                return Err(MapError::FileSizeLimit { bytes: len });
+                return Err(MappingError::FileSizeLimit { bytes: len });
             }
             Some(libc::ENOSPC) | Some(libc::EFBIG) | Some(libc::EDQUOT) => {
-                return Err(MapError::NoSpace { bytes: len });
+                return Err(MappingError::NoSpace { bytes: len });
             }
             Some(libc::EOPNOTSUPP) => {
-                return Err(MapError::Unsupported(
+                return Err(MappingError::Unsupported(
                     "reserving space on the pool's file system (tmpfs, ext4 and xfs do)",
                 ));
             }
@@ -450,8 +454,8 @@ impl View {
     }
 
     /// Where the aligned block of `size` bytes, a power of two up to a line, around an offset is. Offsets are validated
-    /// where they are read from the pool; so this only keeps them within the addresses that are reserved for the pool, of
-    /// which those beyond the mapping cannot be touched. That costs no comparison.
+    /// where they are read from the pool; so this only keeps them within the addresses that are reserved for the pool,
+    /// of which those beyond the mapping cannot be touched. That costs no comparison.
     #[inline(always)]
     pub(super) fn aligned(&self, at: u64, size: u64) -> *mut u8 {
         debug_assert!(
@@ -562,7 +566,8 @@ impl View {
     #[inline]
     pub(super) unsafe fn write(&self, at: u64, data: &[u8]) {
         let pointer = self.pointer(at, data.len() as u64);
-        // SAFETY: in bounds; by the caller's promise the range is unpublished and belongs to the caller. `data` may overlap it.
+        // SAFETY: in bounds; by the caller's promise the range is unpublished and belongs to the caller. `data` may
+        // overlap it.
         unsafe { std::ptr::copy(data.as_ptr(), pointer, data.len()) }
     }
 

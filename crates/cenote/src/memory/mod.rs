@@ -8,10 +8,10 @@
 //! |---|---|---|---|
 //! | sync word | [`SyncWord`] | anyone, atomically, past the cache | anyone, past the cache |
 //! | single writer | [`OwnedWord`] | its owner, through the cache, then written back | [`OwnedWord::peek`], afresh |
-//! | guarded data | [`Guarded`] | who has its lock, through the cache, then written back | who has its lock, through the cache, whose lines it dropped when it got the lock |
+//! | guarded data | [`Guarded`] | the thread that has its lock, through the cache, then written back | the thread that has its lock, through the cache, whose lines it dropped when it got the lock |
 //! | protected data | [`Unpublished`], then [`Published`] | once, before publication, then written back | through the cache, no flush |
 //!
-//! **Ordering.** `load` is an acquire, `store` a release, `announce` and the read-modify-writes are
+//! **Ordering.** `load` is an acquire, `store` a release, `store_seq_cst` and the read-modify-writes are
 //! sequentially consistent. [`Memory::fence`] completes all write-backs and invalidations begun by this thread
 //! and orders everything before it with everything after it.
 //!
@@ -19,9 +19,10 @@
 //! reserved for the pool, so that no offset can touch memory outside it. Callers check offsets against what the pool
 //! has *committed* first (the trust rule): to touch what is not there would end the process.
 //!
-//! **Safety.** Accessors that touch values are unsafe, and their callers promise what [`Memory`] says. Typed cells carry that promise:
-//! who makes one is answerable for its offset, who uses one is not. A layer above memory makes cells where offsets have been checked, mostly in
-//! the types of its records, and is safe to use from there on.
+//! **Safety.** Accessors that touch values are unsafe, and their callers promise what [`Memory`] says. Typed cells
+//! carry that promise: the code that makes a cell is answerable for its offset, the code that uses it is not. A layer
+//! above memory makes cells where offsets have been checked, mostly in the types of its records, and is safe to use
+//! from there on.
 //!
 //! The contract and its costs are described in `docs/memory-model.md`; litmus tests and the conformance suite
 //! that every backend passes are in `conformance_tests.rs`.
@@ -37,29 +38,29 @@ mod coherent;
 mod counting;
 mod death_slot;
 pub mod delegated;
+mod descriptor;
 mod exchange;
 mod file_size;
 mod flush;
 mod fork;
-mod held_at_end;
-mod kept;
 mod kernel;
 mod kill;
+mod leaked_guards;
 mod liveness;
-mod local;
+mod local_word;
 mod mapped;
 mod mapping;
-mod nameless;
 mod noncoherent;
-mod observer;
-mod once;
 mod opening;
+mod racy_read;
+mod reader_liveness;
 mod robust_mutex;
 mod schedule;
 mod snapshot;
 mod thread_key;
-mod turns;
+mod time_slice;
 mod unfit;
+mod unnamed_file;
 
 #[cfg(test)]
 mod conformance_tests;
@@ -76,25 +77,25 @@ pub use delegated::Delegated;
 pub use exchange::{CpuExchange, Exchange, Modify};
 pub use flush::FlushKind;
 pub use fork::{CloseOnFork, ForkWatch, forked, on_fork_close, watch_fork};
-pub use held_at_end::{Counted, Guards};
 pub use kernel::{DeathSlot, Kernel, Registration, SLEEPS_BY_MAX};
 pub(crate) use kill::Sigkill;
 pub use kill::{FileId, Killer, ProcessName};
+pub use leaked_guards::{Counted, Guards};
 pub use liveness::Liveness;
 pub(crate) use liveness::{FileLock, Use};
-pub use local::{LocalWord, zeroed_words};
+pub use local_word::{LocalWord, zeroed_words};
 pub use mapped::{MappedFile, mapped_at};
-pub use mapping::{MapError, Mapping};
-pub(crate) use nameless::NamelessFile;
+pub use mapping::{Mapping, MappingError};
 pub use noncoherent::Noncoherent;
-pub(crate) use observer::Observer;
-pub use once::read_once;
 pub use opening::Distrust;
 pub(crate) use opening::{Trust, open, open_to_read};
+pub use racy_read::read_once;
+pub(crate) use reader_liveness::ReaderLiveness;
 pub use schedule::{Priority, die_with_parent, lock_code, raise_priority};
 pub use snapshot::{Bounds, Snapshot};
 pub use thread_key::ThreadKey;
 pub use unfit::{Unfit, WrongLockFile};
+pub(crate) use unnamed_file::NamelessFile;
 
 use crate::mutant::{self, Mutant};
 
@@ -105,19 +106,20 @@ pub const LINE: u64 = 64;
 ///
 /// # The caller's promise
 ///
-/// Accessors that touch the values of a pool are unsafe. Their caller promises that `at` lies within what the pool has committed, that it is a
-/// multiple of 8 for a word and of 64 for a line, and that the word or the bytes are shared in the way of the accessor, and in no other, for as long
-/// as their block is in use. Offsets that were read from the pool are checked first. [`SyncWord`], [`OwnedWord`], [`WordLine`], [`Published`] and
-/// [`Unpublished`] carry the promise, so that few others make it.
+/// Accessors that touch the values of a pool are unsafe. Their caller promises that `at` lies within what the pool has
+/// committed, that it is a multiple of 8 for a word and of 64 for a line, and that the word or the bytes are shared in
+/// the way of the accessor, and in no other, for as long as their block is in use. Offsets that were read from the pool
+/// are checked first. [`SyncWord`], [`OwnedWord`], [`WordLine`], [`Published`] and [`Unpublished`] carry the promise,
+/// so that few others make it.
 ///
-/// Operations that touch no value are safe: what writes back, drops, prefetches, reserves and asks keeps within the addresses of the pool
-/// whatever the offset is.
+/// Operations that touch no value are safe: what writes back, drops, prefetches, reserves and asks keeps within the
+/// addresses of the pool whatever the offset is.
 ///
 /// # Safety
 ///
-/// An implementer promises that the accessors do what the contract says, for memory that stays where it is for as long as a clone of it lives:
-/// words are accessed as atomics, the bytes that [`Memory::bytes`] returns stay valid and are those of the range, and no operation, whatever its
-/// offset, touches memory that is not the pool's.
+/// An implementer promises that the accessors do what the contract says, for memory that stays where it is for as long
+/// as a clone of it lives: words are accessed as atomics, the bytes that [`Memory::bytes`] returns stay valid and are
+/// those of the range, and no operation, whatever its offset, touches memory that is not the pool's.
 pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// Whether hardware keeps every sharer's cache coherent. Code that exists only because caches may be stale
     /// (flush rounds, long-lived announcements) is compiled out where this is true.
@@ -135,34 +137,38 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// The backend's name, as stored in pools and printed by tools.
     const NAME: &'static str;
 
-    /// Reserves a range, so that touching it cannot fail. If it is `unshared`, because no other process has the pool open, the kernel may take
-    /// longer and make huge pages of it.
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError>;
+    /// Reserves a range, so that touching it cannot fail. If it is `unshared`, because no other process has the pool
+    /// open, the kernel may take longer and make huge pages of it.
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError>;
 
-    /// Whether there is memory behind all offsets below `end`. A signal ends a process that touches bytes which the file does not have.
+    /// Whether there is memory behind all offsets below `end`. A signal ends a process that touches bytes which the
+    /// file does not have.
     ///
     /// Cost: a system call where there is a file.
     fn is_backed(&self, _end: u64) -> bool {
         true
     }
 
-    /// Whether there is memory behind a word. For a thread that has no descriptor of the file, as the [exchange server](Delegated) has none.
+    /// Whether there is memory behind a word. For a thread that has no descriptor of the file, as the
+    /// [exchange server](Delegated) has none.
     ///
     /// Cost: a system call.
     fn is_there(&self, _at: u64) -> bool {
         true
     }
 
-    /// Gives a reserved range back. Until it is reserved again, nobody may touch it; afterwards its contents are undefined.
+    /// Gives a reserved range back. Until it is reserved again, nobody may touch it; afterwards its contents are
+    /// undefined.
     ///
     /// # Safety
     ///
     /// Nobody uses the range, by the [caller's promise](Memory#the-callers-promise).
-    unsafe fn punch(&self, _at: u64, _len: u64) -> Result<(), MapError> {
-        Err(MapError::Unsupported("giving bytes of a pool back"))
+    unsafe fn punch(&self, _at: u64, _len: u64) -> Result<(), MappingError> {
+        Err(MappingError::Unsupported("giving bytes of a pool back"))
     }
 
-    /// Whether this process's threads may announce without a barrier, because [`Memory::barrier_everywhere`] reaches them.
+    /// Whether this process's threads may announce without a barrier, because [`Memory::barrier_everywhere`] reaches
+    /// them.
     fn relies_on_barrier(&self) -> bool {
         barrier::register_barrier()
     }
@@ -172,7 +178,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         barrier::barrier_everywhere()
     }
 
-    /// This process has taken a place in the pool, which no other living one has. Returns whether the memory has what the place needs.
+    /// This process has taken a place in the pool, which no other living one has. Returns whether the memory has what
+    /// the place needs.
     fn enter(&self, _place: u32) -> bool {
         true
     }
@@ -183,8 +190,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// What the operating system knows of threads, and how threads sleep.
     fn kernel(&self) -> &dyn Kernel;
 
-    /// The protected data that this thread is given from now on stays unchanged until [`Memory::unpinned`]. Does nothing on real memory; a
-    /// simulated one checks it.
+    /// The protected data that this thread is given from now on stays unchanged until [`Memory::unpinned`]. Does
+    /// nothing on real memory; a simulated one checks it.
     #[inline(always)]
     fn pinned(&self) {}
 
@@ -192,17 +199,19 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     #[inline(always)]
     fn unpinned(&self) {}
 
-    /// This thread is about to signal other threads of its process by a [`LocalWord`], ordered after all that it has stored. Does nothing on
-    /// real memory, where both kinds of words keep one order; a simulated one does not see local words.
+    /// This thread is about to signal other threads of its process by a [`LocalWord`], ordered after all that it has
+    /// stored. Does nothing on real memory, where both kinds of words keep one order; a simulated one does not see
+    /// local words.
     #[inline(always)]
     fn tells_own_process(&self) {}
 
-    /// The caller relies on all stores to these bytes having reached memory. Does nothing on real memory; a simulated one checks it.
+    /// The caller relies on all stores to these bytes having reached memory. Does nothing on real memory; a simulated
+    /// one checks it.
     #[inline(always)]
     fn must_be_in_memory(&self, _at: u64, _len: u64) {}
 
-    /// The caller relies on no host having lines of these bytes in its cache, because they get another owner. Does nothing on real memory; a
-    /// simulated one checks it.
+    /// The caller relies on no host having lines of these bytes in its cache, because they get another owner. Does
+    /// nothing on real memory; a simulated one checks it.
     #[inline(always)]
     fn must_not_be_cached(&self, _at: u64, _len: u64) {}
 
@@ -221,8 +230,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         std::thread::sleep(time)
     }
 
-    /// The same, but unparking the thread ends the sleep. The caller gives back what was not meant for it: it unparks itself once it has what it waited
-    /// for, as the thread may have been unparked by its user.
+    /// The same, but unparking the thread ends the sleep. The caller gives back what was not meant for it: it unparks
+    /// itself once it has what it waited for, as the thread may have been unparked by its user.
     fn park(&self, time: std::time::Duration) {
         std::thread::park_timeout(time)
     }
@@ -242,8 +251,9 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
     unsafe fn store(&self, at: u64, value: u64);
 
-    /// Stores the eight words of the line at `at` (a multiple of 64) past the cache, in ascending order. A reader that fetches the line may find
-    /// some stored and others not. Nothing of the line stays in this host's cache. One round trip.
+    /// Stores the eight words of the line at `at` (a multiple of 64) past the cache, in ascending order. A reader that
+    /// fetches the line may find some stored and others not. Nothing of the line stays in this host's cache. One round
+    /// trip.
     ///
     /// # Safety
     ///
@@ -255,7 +265,7 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// # Safety
     ///
     /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise).
-    unsafe fn announce(&self, at: u64, value: u64);
+    unsafe fn store_seq_cst(&self, at: u64, value: u64);
 
     /// Sync word: compare-exchange; `Err` holds what was found instead.
     ///
@@ -265,9 +275,10 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     #[cfg_attr(feature = "mutants", track_caller)]
     unsafe fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// Sync word: a compare-exchange that orders nothing before it: this thread's earlier stores may be seen after it. For words that claim a
-    /// piece of work, not for words that say it is done. Real memory executes the same instruction as for the other, so words of the process
-    /// ([`LocalWord`]) stay in order with it; the simulator does reorder.
+    /// Sync word: a compare-exchange that orders nothing before it: this thread's earlier stores may be seen after it.
+    /// For words that claim a piece of work, not for words that say it is done. Real memory executes the same
+    /// instruction as for the other, so words of the process ([`LocalWord`]) stay in order with it; the simulator does
+    /// reorder.
     ///
     /// # Safety
     ///
@@ -278,8 +289,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         unsafe { self.compare_exchange(at, current, new) }
     }
 
-    /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`]: earlier write-backs are complete before the word changes. One wait where
-    /// an exchange begins with a fence anyway, else two.
+    /// Sync word: [`Memory::fence`], then [`Memory::compare_exchange`]: earlier write-backs are complete before the
+    /// word changes. One wait where an exchange begins with a fence anyway, else two.
     ///
     /// # Safety
     ///
@@ -293,8 +304,9 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         unsafe { self.compare_exchange_acquire(at, current, new) }
     }
 
-    /// Sync word: the exchange server's last read-modify-write, which gives the service up. Where this process is about to become the server, it
-    /// waits until it is; it executes none for others afterwards. On other memory an ordinary compare-exchange.
+    /// Sync word: the exchange server's last read-modify-write, which gives the service up. Where this process is about
+    /// to become the server, it waits until it is; it executes none for others afterwards. On other memory an ordinary
+    /// compare-exchange.
     ///
     /// # Safety
     ///
@@ -304,7 +316,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         let _ = unsafe { self.compare_exchange(at, current, new) };
     }
 
-    /// Sync word: sets it, returns what was there before. Where there is no such instruction, a loop of compare-exchanges.
+    /// Sync word: sets it, returns what was there before. Where there is no such instruction, a loop of
+    /// compare-exchanges.
     ///
     /// # Safety
     ///
@@ -351,8 +364,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// The line is of sync or owned words, by the [caller's promise](Memory#the-callers-promise).
     unsafe fn fetch_line(&self, at: u64) -> [u64; 8];
 
-    /// [`Memory::fetch_line`] for adjacent lines, all requested at once. Each is read in ascending order; the lines are not ordered among each
-    /// other.
+    /// [`Memory::fetch_line`] for adjacent lines, all requested at once. Each is read in ascending order; the lines are
+    /// not ordered among each other.
     ///
     /// # Safety
     ///
@@ -364,8 +377,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
         }
     }
 
-    /// Which of the eight words of the line at `at` have `tag` as their highest 16 bits, as a mask, the first word lowest.
-    /// They are read as by [`Memory::load_speculative`].
+    /// Which of the eight words of the line at `at` have `tag` as their highest 16 bits, as a mask, the first word
+    /// lowest. They are read as by [`Memory::load_speculative`].
     ///
     /// # Safety
     ///
@@ -389,9 +402,9 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// The word is an owned word of the caller, by the [caller's promise](Memory#the-callers-promise).
     unsafe fn owned_store(&self, at: u64, value: u64);
 
-    /// The same, for a store that may reach memory late: the owner's other stores before the next fence that follows a write-back of the line may
-    /// overtake it, and recovery is right either way. If any other store is lost with its host although its owner went on, the simulator
-    /// reports a fault.
+    /// The same, for a store that may reach memory late: the owner's other stores before the next fence that follows a
+    /// write-back of the line may overtake it, and recovery is right either way. If any other store is lost with its
+    /// host although its owner went on, the simulator reports a fault.
     ///
     /// # Safety
     ///
@@ -417,8 +430,8 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     #[cfg_attr(feature = "mutants", track_caller)]
     unsafe fn owned_peek(&self, at: u64) -> u64;
 
-    /// The same, for a word that its owner may have changed and not written back: the caller finds out by other means, or is right
-    /// with either value.
+    /// The same, for a word that its owner may have changed and not written back: the caller finds out by other means,
+    /// or is right with either value.
     ///
     /// # Safety
     ///
@@ -442,16 +455,17 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
 
     /// Protected data: the bytes, through the cache. They must have been published, or belong to the caller.
     ///
-    /// A reference to bytes that change is undefined behaviour in Rust. No process that uses the pool as it should changes protected data; one that
-    /// is hostile or faulty may. Who does not trust those who may write to the pool uses [`Memory::copy_out`].
+    /// A reference to bytes that change is undefined behaviour in Rust. No process that uses the pool as it should
+    /// changes protected data; one that is hostile or faulty may. A program that does not trust the pool's other
+    /// writers uses [`Memory::copy_out`].
     ///
     /// # Safety
     ///
     /// The bytes are protected data, by the [caller's promise](Memory#the-callers-promise).
     unsafe fn bytes(&self, at: u64, len: u64) -> &[u8];
 
-    /// [`Memory::bytes`] for a caller that reads only some of them, and reports which by [`Memory::reads`]. The same on real memory; a simulated
-    /// clock charges what is read.
+    /// [`Memory::bytes`] for a caller that reads only some of them, and reports which by [`Memory::reads`]. The same on
+    /// real memory; a simulated clock charges what is read.
     ///
     /// # Safety
     ///
@@ -466,13 +480,14 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     #[inline(always)]
     fn reads(&self, _at: u64, _len: u64) {}
 
-    /// The caller reads this many lines of its process's own memory, not the pool's. Does nothing on real memory; a simulated clock charges a hit
-    /// for each.
+    /// The caller reads this many lines of its process's own memory, not the pool's. Does nothing on real memory; a
+    /// simulated clock charges a hit for each.
     #[inline(always)]
     fn reads_private(&self, _lines: u64) {}
 
-    /// Protected data: copies the bytes out, without making a reference to them. Bytes that somebody changes meanwhile arrive old or new, each word
-    /// or byte by itself. For data of co-users who are not trusted, and for what may be damaged.
+    /// Protected data: copies the bytes out, without making a reference to them. Bytes that somebody changes meanwhile
+    /// arrive old or new, each word or byte by itself. For data of co-users who are not trusted, and for what may be
+    /// damaged.
     ///
     /// # Safety
     ///
@@ -557,25 +572,25 @@ pub unsafe fn swap_by_exchanges<M: Memory>(mem: &M, at: u64, value: u64) -> u64 
 ///
 /// # Safety
 ///
-/// `mapping` is the mapping that was taken over, and nothing else writes to its bytes in another way than [`Memory`] says: the pool is opened, created and
-/// closed through it.
+/// `mapping` is the mapping that was taken over, and nothing else writes to its bytes in another way than [`Memory`]
+/// says: the pool is opened, created and closed through it.
 pub unsafe trait Mapped: Memory {
     /// Takes over a mapping.
-    fn over(mapping: std::sync::Arc<Mapping>) -> Result<Self, MapError>;
+    fn over(mapping: std::sync::Arc<Mapping>) -> Result<Self, MappingError>;
 
     /// The mapping below.
     fn mapping(&self) -> &Mapping;
 
-    /// Starts what must run in each process that has a pool open, before it takes a place. Where a server executes read-modify-writes, that is a
-    /// thread which is the server or stands by, until the last handle is dropped. The server needs the lock of this number and the server
-    /// lease.
+    /// Starts what must run in each process that has a pool open, before it takes a place. Where a server executes
+    /// read-modify-writes, that is a thread which is the server or stands by, until the last handle is dropped. The
+    /// server needs the lock of this number and the server lease.
     fn serve(
         &self,
         _boxes: delegated::Mailboxes,
         _liveness: Box<dyn Liveness>,
         _lock: u32,
         _lease: Box<dyn delegated::ServingLease>,
-    ) -> Result<(), MapError> {
+    ) -> Result<(), MappingError> {
         Ok(())
     }
 }

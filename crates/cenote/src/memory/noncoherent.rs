@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `load`, `owned_peek` | `clflushopt`, `mfence`, load, `clflushopt` | 1 |
 //! | `fetch_line` | `clflushopt`, `mfence`, loads | 1 |
-//! | `store`, `announce` | `clflushopt`, `mfence`, `movnti`, `mfence` | 1 |
+//! | `store`, `store_seq_cst` | `clflushopt`, `mfence`, `movnti`, `mfence` | 1 |
 //! | `store_line` | `clflushopt`, `mfence`, eight `movnti`, `mfence` | 1 |
 //! | `compare_exchange` and the like | by [`Exchange`] | 1, here 2 |
 //! | `fence_and_exchange` | the same, with no fence of its own before, where the exchange begins with one | 1, here 2 |
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::exchange::{CpuExchange, Exchange, Modify};
 use super::flush::Flusher;
 use super::mapping::View;
-use super::{Kernel, LINE, MapError, Mapped, Mapping, Memory, lines};
+use super::{Kernel, LINE, Mapped, Mapping, MappingError, Memory, lines};
 
 /// Incoherent shared memory, with compare-exchange by `X`. See the [module documentation](self).
 #[derive(Clone)]
@@ -59,7 +59,7 @@ unsafe impl<X: Exchange> Memory for Noncoherent<X> {
     const COHERENT: bool = false;
     const NAME: &'static str = "noncoherent";
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
         self.mapping.reserve(at, len, unshared)
     }
 
@@ -104,7 +104,7 @@ unsafe impl<X: Exchange> Memory for Noncoherent<X> {
     }
 
     #[inline]
-    unsafe fn announce(&self, at: u64, value: u64) {
+    unsafe fn store_seq_cst(&self, at: u64, value: u64) {
         // SAFETY: the caller's promise.
         unsafe { self.store(at, value) }
     }
@@ -233,7 +233,7 @@ unsafe impl<X: Exchange> Memory for Noncoherent<X> {
 
 // SAFETY: the mapping is kept as it was given, and used by nothing else.
 unsafe impl<X: Exchange> Mapped for Noncoherent<X> {
-    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MappingError> {
         Ok(Self {
             view: mapping.view(),
             mapping,

@@ -1,12 +1,13 @@
-//! Opening what a name names: never what a link of that name points to, without waiting for any process, and only if its owner is trusted.
+//! Opening what a name names: never what a link of that name points to, without waiting for any process, and only if
+//! its owner is trusted.
 //!
-//! In a folder that others may write, a name says nothing of who made the file. So opening refuses a symbolic link as the last part of a name
-//! (parts before it may be links, as those in sysfs are), judges a file by the descriptor that was opened, not by the name, which may be
-//! another file's by then, and never waits for a pipe or a file with a lease. A name of a descriptor of this process, `/proc/self/fd/N`, is
-//! followed: only the process itself can make one.
+//! In a folder that others may write, a name says nothing of who made the file. So opening refuses a symbolic link as
+//! the last part of a name (parts before it may be links, as those in sysfs are), judges a file by the descriptor that
+//! was opened, not by the name, which may be another file's by then, and never waits for a pipe or a file with a lease.
+//! A name of a descriptor of this process, `/proc/self/fd/N`, is followed: only the process itself can make one.
 //!
-//! A file's owner can always write it, whatever its mode. Members of its group can if the mode says so: that is the decision of the owner, who
-//! is trusted or not. A file that *every* user may write is trusted by none.
+//! A file's owner can always write it, whatever its mode. Members of its group can if the mode says so: that is the
+//! decision of the owner, who is trusted or not. A file that *every* user may write is trusted by none.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -15,7 +16,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::backing::Backing;
-use super::mapping::{MapError, os};
+use super::mapping::{MappingError, os};
 use super::unfit::Unfit;
 use crate::mutant::{self, Mutant};
 
@@ -58,16 +59,16 @@ pub enum Distrust {
 }
 
 /// Opens what a pool lies on, or a file of liveness locks, for reading and writing.
-pub(crate) fn open(path: &Path, trust: Trust) -> Result<File, MapError> {
+pub(crate) fn open(path: &Path, trust: Trust) -> Result<File, MappingError> {
     open_as(path, trust, true)
 }
 
 /// The same, for reading alone.
-pub(crate) fn open_to_read(path: &Path, trust: Trust) -> Result<File, MapError> {
+pub(crate) fn open_to_read(path: &Path, trust: Trust) -> Result<File, MappingError> {
     open_as(path, trust, false)
 }
 
-fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MapError> {
+fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MappingError> {
     // Opening some devices has effects. The file is checked again once it is open: it may be another one then.
     Backing::at(path)?;
     let opened = OpenOptions::new()
@@ -76,9 +77,11 @@ fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MapError> {
         .custom_flags(follow(path) | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path);
     let file = match opened {
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(MapError::Unfit(Unfit::Link)),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(MappingError::Unfit(Unfit::Link));
+        }
         Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => {
-            return Err(MapError::Unfit(Unfit::Leased));
+            return Err(MappingError::Unfit(Unfit::Leased));
         }
         opened => opened.map_err(os("opening the pool"))?,
     };
@@ -87,7 +90,8 @@ fn open_as(path: &Path, trust: Trust, writes: bool) -> Result<File, MapError> {
     Ok(file)
 }
 
-/// Opens what a path names to look at it only: it has no effect on it, waits for nobody, and needs no permission to read. It may be a link.
+/// Opens what a path names to look at it only: it has no effect on it, waits for nobody, and needs no permission to
+/// read. It may be a link.
 pub(super) fn look_at(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -95,7 +99,8 @@ pub(super) fn look_at(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The flag that keeps a link from being followed. A name of a descriptor of this process is a link that nobody else can plant.
+/// The flag that keeps a link from being followed. A name of a descriptor of this process is a link that nobody else
+/// can plant.
 fn follow(path: &Path) -> libc::c_int {
     let number = path.as_os_str().as_bytes().strip_prefix(b"/proc/self/fd/");
     match number {
@@ -106,12 +111,12 @@ fn follow(path: &Path) -> libc::c_int {
 }
 
 /// Whether an open file is trusted.
-fn judge(file: &File, trust: Trust) -> Result<(), MapError> {
+fn judge(file: &File, trust: Trust) -> Result<(), MappingError> {
     let found = file.metadata().map_err(os("looking at the pool file"))?;
     // SAFETY: takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };
     match distrust(&found, user, trust) {
-        Some(why) => Err(MapError::Distrusted(why)),
+        Some(why) => Err(MappingError::Distrusted(why)),
         None => Ok(()),
     }
 }
@@ -171,7 +176,7 @@ mod tests {
         let file = open(&path, Trust::Own).unwrap();
         for not_followed in [&link, &folder.path().join("./link")] {
             let refused = open(not_followed, Trust::All).unwrap_err();
-            assert!(matches!(refused, MapError::Unfit(Unfit::Link)), "{refused}");
+            assert!(matches!(refused, MappingError::Unfit(Unfit::Link)), "{refused}");
         }
         use std::os::fd::AsRawFd;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());

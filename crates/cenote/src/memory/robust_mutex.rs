@@ -1,18 +1,19 @@
 //! The mutex that shows a thread's death. Only its futex word is in the pool.
 //!
-//! The kernel walks a list of mutexes when a thread ends, and the C library writes that list: both follow addresses that stand in the
-//! mutex, after its futex word. A process that may write to the pool may write anything there. So the mutex lies across the end of a page:
+//! The kernel walks a list of mutexes when a thread ends, and the C library writes that list: both follow addresses
+//! that stand in the mutex, after its futex word. A process that may write to the pool may write anything there. So the
+//! mutex lies across the end of a page:
 //!
 //! ```text
 //!  the page of the pool with the death slot, mapped once more │ a page of this process alone
 //!  …… generation │ futex word, count (of 1)            │ owner, users, kind, list entry: the addresses
 //! ```
 //!
-//! What another process does to the futex word can only make the death show too early or not at all, or make the C library refuse to unlock.
-//! So before the library unlocks it, a page of this process replaces the shared one.
+//! What another process does to the futex word can only make the death show too early or not at all, or make the C
+//! library refuse to unlock. So before the library unlocks it, a page of this process replaces the shared one.
 //!
-//! Where a page cannot be mapped once more (a device, pages that are not of 4 KiB, a C library of another layout), the whole mutex is in
-//! memory of the process, which alone sees the death of the thread, and recovers it.
+//! Where a page cannot be mapped once more (a device, pages that are not of 4 KiB, a C library of another layout), the
+//! whole mutex is in memory of the process, which alone sees the death of the thread, and recovers it.
 //!
 //! | a thread that ends | leaves |
 //! |---|---|
@@ -87,8 +88,8 @@ impl Window {
         self.pages.wrapping_byte_add(PAGE - SHARED).cast()
     }
 
-    /// Unlocks the mutex where no other process can reach it; the pool no longer refers to it. If unlocking fails, the mutex stays where its
-    /// thread's list has it.
+    /// Unlocks the mutex where no other process can reach it; the pool no longer refers to it. If unlocking fails, the
+    /// mutex stays where its thread's list has it.
     fn close(self) {
         // SAFETY: replaces the first page of the window, which is this thread's alone.
         let own = unsafe {
@@ -101,7 +102,8 @@ impl Window {
                 0,
             )
         };
-        // There may be no memory for that page. Then the word in the pool must do, if it is still there: only a hostile process would write to it.
+        // There may be no memory for that page. Then the word in the pool must do, if it is still there: only a hostile
+        // process would write to it.
         // SAFETY: looks whether the page is mapped.
         if own != self.pages && unsafe { libc::msync(self.pages, PAGE, libc::MS_ASYNC) } != 0 {
             return;
@@ -207,7 +209,8 @@ impl PrivateSlot {
 }
 
 impl RobustMutex {
-    /// Locks a mutex for a death slot in a page of the mapping. The death slot belongs to the calling thread; nothing that stands in it is trusted.
+    /// Locks a mutex for a death slot in a page of the mapping. The death slot belongs to the calling thread; nothing
+    /// that stands in it is trusted.
     pub(super) fn lock(view: &View, death_slot: u64, page: *mut u8, generation: u32) -> Option<Self> {
         // SAFETY: takes a number and gives one.
         let is_page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } == PAGE as libc::c_long;
@@ -244,14 +247,14 @@ impl RobustMutex {
     }
 }
 
-// SAFETY: all fields but the mutex are atomic or never change; the mutex belongs to who has taken the death slot, and is else accessed by its futex
-// word alone, atomically.
+// SAFETY: all fields but the mutex are atomic or never change; the mutex belongs to who has taken the death slot, and
+// is else accessed by its futex word alone, atomically.
 unsafe impl Sync for PrivateSlot {}
 
 /// Makes a robust mutex and locks it; `false` if that is impossible. It returns whatever the pool's part holds.
 fn lock(mutex: *mut libc::pthread_mutex_t) -> bool {
-    // SAFETY: the attributes are a local value that is initialised before it is used; the mutex is valid for writes, in no thread's list, and the
-    // caller's alone but for its futex word. It is not unmapped before it is unlocked.
+    // SAFETY: the attributes are a local value that is initialised before it is used; the mutex is valid for writes, in
+    // no thread's list, and the caller's alone but for its futex word. It is not unmapped before it is unlocked.
     unsafe {
         let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
         if libc::pthread_mutexattr_init(&mut attributes) != 0 {
@@ -265,7 +268,8 @@ fn lock(mutex: *mut libc::pthread_mutex_t) -> bool {
         is_made
             && match libc::pthread_mutex_trylock(mutex) {
                 0 => true,
-                // Another process has written this into the futex word. The mutex is in the thread's list, like any of its own.
+                // Another process has written this into the futex word. The mutex is in the thread's list, like any of
+                // its own.
                 libc::EOWNERDEAD => {
                     libc::pthread_mutex_consistent(mutex);
                     true

@@ -1,4 +1,5 @@
-//! How a thread that must not be late gets its processor: for threads that send heartbeats, and those that poll for them.
+//! How a thread that must not be late gets its processor: for threads that send heartbeats, and those that poll for
+//! them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -38,14 +39,15 @@ pub fn raise_priority() -> Priority {
     Priority::Ordinary
 }
 
-/// Keeps what this process has mapped now in memory, so that no thread has to wait for a page. Call it before opening a pool:
-/// pools are not meant to be kept. Returns whether that was allowed.
+/// Keeps what this process has mapped now in memory, so that no thread has to wait for a page. Call it before opening a
+/// pool: pools are not meant to be kept. Returns whether that was allowed.
 pub fn lock_code() -> bool {
     // SAFETY: the call takes a number.
     unsafe { libc::mlockall(libc::MCL_CURRENT) == 0 }
 }
 
-/// Has the kernel kill a command's process when the thread that starts it ends, for whatever reason. The process's own children go on.
+/// Has the kernel kill a command's process when the thread that starts it ends, for whatever reason. The process's own
+/// children go on.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let tie = move || {

@@ -1,19 +1,24 @@
-//! A view of another memory for a reader without a place: it reads, stores nothing, and learns whether what it read is valid.
+//! A view of another memory for a reader without a place: it reads, stores nothing, and learns whether what it read is
+//! valid.
 //!
-//! No other process knows of such a reader, so what it reads may be freed and reused meanwhile. Three things follow (`docs/protocols/snapshots.md`):
+//! No other process knows of such a reader, so what it reads may be freed and reused meanwhile. Three things follow
+//! (`docs/protocols/snapshots.md`):
 //!
-//! - **Nothing reaches the pool.** Stores, exchanges and write-backs do nothing. The mapping below may be one that cannot be written.
-//! - **Every byte is read once, as words.** What the base returns as a slice is copied to memory of this process by loads of words, and
-//!   stays as it was read: code that reads a slice twice finds the same. What lies outside of the pool as committed at the attempt's beginning
-//!   reads as zeroes, and so does everything once the attempt is over; zeroes end every walk.
-//! - **An attempt** is what one such view reads. It holds if the epoch is the same at its end as at its beginning, so that nothing reachable
-//!   since then has been reused, and if the pool has not grown. A *loose* attempt goes on when the epoch moves, and reports that at its end.
+//! - **Nothing reaches the pool.** Stores, exchanges and write-backs do nothing. The mapping below may be one that
+//!   cannot be written.
+//! - **Every byte is read once, as words.** What the base returns as a slice is copied to memory of this process by
+//!   loads of words, and stays as it was read: code that reads a slice twice finds the same. What lies outside of the
+//!   pool as committed at the attempt's beginning reads as zeroes, and so does everything once the attempt is over;
+//!   zeroes end every walk.
+//! - **An attempt** is what one such view reads. It holds if the epoch is the same at its end as at its beginning, so
+//!   that nothing reachable since then has been reused, and if the pool has not grown. A *loose* attempt goes on when
+//!   the epoch moves, and reports that at its end.
 //!
 //! On incoherent memory each line is read afresh, and dropped from the cache right after it was read.
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Kernel, LINE, LocalWord, MapError, Memory, lines};
+use super::{Kernel, LINE, LocalWord, MappingError, Memory, lines};
 use crate::mutant::{self, Mutant};
 
 /// What a reader without a place has to know of a pool's layout.
@@ -71,7 +76,8 @@ impl<M: Memory> Snapshot<M> {
         }
     }
 
-    /// Whether what was read is valid: the epoch and the committed size are unchanged, and the attempt was not ended before.
+    /// Whether what was read is valid: the epoch and the committed size are unchanged, and the attempt was not ended
+    /// before.
     pub fn holds(&self) -> bool {
         if mutant::is(Mutant::SnapshotNotValidated) {
             return true;
@@ -157,7 +163,8 @@ impl<M: Memory> Snapshot<M> {
         line
     }
 
-    /// Drops lines that were read. They may be protected data by now, which other threads of this host read through its cache.
+    /// Drops lines that were read. They may be protected data by now, which other threads of this host read through its
+    /// cache.
     #[inline]
     fn forget(&self, at: u64, len: u64) {
         if !M::COHERENT {
@@ -187,8 +194,8 @@ impl<M: Memory> Snapshot<M> {
 /// What reads as nothing: more than any key or page has.
 static NOTHING: [u8; 1 << 17] = [0; 1 << 17];
 
-// SAFETY: everything is clamped to the bounds and loaded through the base, which keeps its promise; bytes are copies that live as long as the
-// attempt.
+// SAFETY: everything is clamped to the bounds and loaded through the base, which keeps its promise; bytes are copies
+// that live as long as the attempt.
 unsafe impl<M: Memory> Memory for Snapshot<M> {
     const COHERENT: bool = M::COHERENT;
     const DELEGATED: bool = M::DELEGATED;
@@ -198,8 +205,8 @@ unsafe impl<M: Memory> Memory for Snapshot<M> {
         self.base.is_delegated()
     }
 
-    fn reserve(&self, _at: u64, _len: u64, _unshared: bool) -> Result<(), MapError> {
-        Err(MapError::Unsupported(
+    fn reserve(&self, _at: u64, _len: u64, _unshared: bool) -> Result<(), MappingError> {
+        Err(MappingError::Unsupported(
             "reserving bytes of a pool that is only read",
         ))
     }
@@ -241,7 +248,7 @@ unsafe impl<M: Memory> Memory for Snapshot<M> {
 
     unsafe fn store_line(&self, _at: u64, _line: [u64; 8]) {}
 
-    unsafe fn announce(&self, _at: u64, _value: u64) {}
+    unsafe fn store_seq_cst(&self, _at: u64, _value: u64) {}
 
     /// Never exchanges: returns what was found.
     unsafe fn compare_exchange(&self, at: u64, _current: u64, _new: u64) -> Result<u64, u64> {
@@ -336,7 +343,8 @@ unsafe impl<M: Memory> Memory for Snapshot<M> {
     }
 }
 
-/// Copies that stay where they are for as long as this lives. They are kept in blocks, each twice as large as the one before.
+/// Copies that stay where they are for as long as this lives. They are kept in blocks, each twice as large as the one
+/// before.
 #[derive(Default)]
 struct Copies {
     count: LocalWord,

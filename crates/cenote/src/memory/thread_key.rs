@@ -1,6 +1,7 @@
-//! A key of pthread's, under which each thread has a value, and whose function ends a thread's value with the thread.
+//! A pthread key with a destructor, made on first use.
 //!
-//! Nothing waits for the thread that makes it: in the child of a fork that thread may not be. Two that come at a time each make one, and one of these is given back.
+//! No thread waits for another to make it: in the child of a fork that other thread may not exist. If two threads make
+//! one at the same time, the later one deletes its own.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,21 +1,21 @@
 //! The pod: a pool's superblock, the instances that share it, their liveness, allocation, reclamation and recovery.
 //!
-//! A folder uses itself and those above it in this table; `cargo xtask tidy` checks that. [`instance::hooks`] hands functions of upper
-//! folders to lower ones.
+//! Folders, top first. A folder uses itself and those below it in this table; `cargo xtask tidy` checks that.
+//! [`instance::hooks`] hands functions of upper folders to lower ones.
 //!
 //! | folder | what it holds | protocol page |
 //! |---|---|---|
-//! | `format` | what the bytes mean: layout, superblock, records, frames, objects, chunks of lists | `docs/pool-format.md` |
-//! | `instance` | processes and workers: joining, liveness, epochs; crash points | `docs/protocols/instances.md` |
-//! | `lock` | the lock within the pool, and the redo log of what is changed under it | `docs/protocols/allocation.md` |
-//! | `alloc` | frames, blocks, slabs, the heap, auxiliary allocations | `docs/protocols/allocation.md` |
-//! | `reclaim` | retired lists, collection, taking over, flush rounds, room in a full pool | `docs/protocols/reclamation.md` |
-//! | `commit` | operations that a crash cannot tear, recovery, how workers attach and detach | `docs/protocols/recovery.md` |
-//! | `names` | names | `docs/protocols/recovery.md` |
-//! | `group` | members that are there, left or died, in order | `docs/protocols/groups.md` |
-//! | `death` | noticing deaths, notifying other hosts | `docs/protocols/detection.md` |
-//! | `hosts` | agents, monitors, fences, the server lease | `docs/protocols/hosts.md` |
 //! | `tasks` | work that outlives its workers | `docs/protocols/tasks.md` |
+//! | `hosts` | agents, monitors, fences, the server lease | `docs/protocols/hosts.md` |
+//! | `death` | noticing deaths, notifying other hosts | `docs/protocols/detection.md` |
+//! | `group` | members that are there, left or died, in order | `docs/protocols/groups.md` |
+//! | `names` | the directory: names of maps, locks, groups and task lists | `docs/protocols/recovery.md` |
+//! | `commit` | operations that a crash cannot tear, recovery, how workers attach and detach | `docs/protocols/recovery.md` |
+//! | `reclaim` | retired lists, collection, taking over, flush rounds, room in a full pool | `docs/protocols/reclamation.md` |
+//! | `alloc` | frames, blocks, slabs, the heap, auxiliary allocations | `docs/protocols/allocation.md` |
+//! | `lock` | the lock within the pool, and the redo log of what is changed under it | `docs/protocols/allocation.md` |
+//! | `instance` | processes and workers: joining, liveness, epochs; crash points | `docs/protocols/instances.md` |
+//! | `format` | what the bytes mean: layout, superblock, records, frames, objects, chunks of lists | `docs/pool-format.md` |
 
 pub mod alloc;
 pub mod commit;

@@ -1,7 +1,9 @@
-//! A small pool in memory of a test's own, the processes that have it open, and how they die: for the tests beside the pod's files.
+//! A small pool in memory of a test's own, the processes that have it open, and how they die: for the tests beside the
+//! pod's files.
 //!
-//! Processes are views of one mapping that lock their places in a table of the test's. One that is [killed](TestPool::kill) keeps its entry
-//! and those of its workers, and loses its lock, as the kernel has it for a real one.
+//! Processes are views of one mapping that lock their places in a table of the test's. One that is
+//! [killed](TestPool::kill) keeps its entry and those of its workers, and loses its lock, as the kernel has it for a
+//! real one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
 use crate::memory::checked::unpublished;
-use crate::memory::{Liveness, MapError, Mapped, Mapping, Memory};
+use crate::memory::{Liveness, Mapped, Mapping, MappingError, Memory};
 use crate::pod::alloc::auxiliary::clear_auxiliary;
 use crate::pod::alloc::growth::commit_initial;
 use crate::pod::alloc::heap::allocate_for;
 use crate::pod::alloc::slab::{Location, locate};
 use crate::pod::format::actor::Actor;
-use crate::pod::format::geometry::{ALONE, Geometry, Parameters};
+use crate::pod::format::geometry::{Geometry, NO_HOST, Parameters};
 use crate::pod::format::record::{State, WorkerRecord};
 use crate::pod::format::superblock::{Kind, Superblock};
 use crate::pod::instance::hooks::{Hooks, Progress};
@@ -59,18 +61,18 @@ struct Locks {
 }
 
 impl Liveness for Locks {
-    fn try_lock(&self, number: u32) -> Result<bool, MapError> {
+    fn try_lock(&self, number: u32) -> Result<bool, MappingError> {
         Ok(self
             .table
             .with(|held| *held.entry(number).or_insert(self.process) == self.process))
     }
 
-    fn unlock(&self, number: u32) -> Result<(), MapError> {
+    fn unlock(&self, number: u32) -> Result<(), MappingError> {
         self.table.with(|held| held.remove(&number));
         Ok(())
     }
 
-    fn is_locked(&self, number: u32) -> Result<bool, MapError> {
+    fn is_locked(&self, number: u32) -> Result<bool, MappingError> {
         Ok(self
             .table
             .with(|held| held.get(&number).is_some_and(|process| *process != self.process)))
@@ -134,7 +136,7 @@ impl<M: Mapped> TestPool<M> {
             process,
         };
         let path = Path::new("a test's pool");
-        let identity = Identity::here(path, path, ALONE);
+        let identity = Identity::here(path, path, NO_HOST);
         let pod = Pod::join(
             self.mem.clone(),
             self.superblock,
@@ -155,7 +157,8 @@ impl<M: Mapped> TestPool<M> {
         Worker::attach(&self.join_with(limits, hooks()), false).unwrap()
     }
 
-    /// Ends a worker's process in the middle of what it does. That has no other workers but those that were [left](std::mem::forget).
+    /// Ends a worker's process in the middle of what it does. That has no other workers but those that were
+    /// [left](std::mem::forget).
     pub fn kill(&self, worker: Worker<M>) -> Actor {
         let actor = worker.actor();
         let place = worker.pod().index();

@@ -1,15 +1,16 @@
-//! The background thread of a process that has a pool open. There is one if the memory needs it, or the user asks for it.
+//! The background thread of a process that has a pool open. There is one if the memory needs it, or the user asks for
+//! it.
 //!
-//! On incoherent memory it is the flush server: it serves flush rounds and withdraws the announcements of idle workers; without it memory would
-//! never be reused. If asked to, it [watches](crate::pod::death::watch): it sleeps until a worker dies, recovers the dead and
-//! reports the deaths to their groups. If asked to, it gives back memory that stays free. And it wakes the tasks of this process that wait for
-//! events of groups.
+//! On incoherent memory it is the flush server: it serves flush rounds and withdraws the announcements of idle workers;
+//! without it memory would never be reused. If asked to, it [watches](crate::pod::death::watch): it sleeps until a
+//! worker dies, recovers the dead and reports the deaths to their groups. If asked to, it gives back memory that stays
+//! free. And it wakes the tasks of this process that wait for events of groups.
 //!
 //! It catches panics of tasks' wakers. If it dies all the same, alone, the next handle that is opened restarts it;
 //! until then other threads of the process serve [flush rounds](crate::pod::reclaim::flush).
 //!
-//! It sleeps on the death event count and on the event counts of the groups that this process has opened. A thread that adds work for it
-//! notifies one of them after that.
+//! It sleeps on the death event count and on the event counts of the groups that this process has opened. A thread that
+//! adds work for it notifies one of them after that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -161,7 +162,7 @@ impl BackgroundThread {
             Err(error) => drop(begun.send(Err(error))),
         };
         let thread = std::thread::Builder::new()
-            .name("cenote-agent".to_owned())
+            .name("cenote-bgthread".to_owned())
             .spawn(work)
             .map_err(|source| Error::Io {
                 path: pod.path().to_owned(),

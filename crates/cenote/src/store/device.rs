@@ -1,9 +1,9 @@
 //! Creating a pool on a device: memory that has a name before there is a pool, may hold anything, and cannot grow.
 //!
-//! A lock excludes two creators on one machine; it does not exclude creators on several machines. A creator zeroes the header
-//! first, then the tables, then writes the header as [`Superblock::format`] does. So a creator that is killed leaves a device that begins with
-//! zeroes, on which a pool can be created, or a pool that lacks frames, which grows when they are needed; the next process that opens it
-//! recovers the creator's place.
+//! A lock excludes two creators on one machine; it does not exclude creators on several machines. A creator zeroes the
+//! header first, then the tables, then writes the header as [`Superblock::format`] does. So a creator that is killed
+//! leaves a device that begins with zeroes, on which a pool can be created, or a pool that lacks frames, which grows
+//! when they are needed; the next process that opens it recovers the creator's place.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,7 +20,8 @@ use crate::pod::format::geometry::{FRAME, Geometry, MAX_FRAMES, Parameters};
 /// The number of the creators' lock, which no place of a pool has.
 const CREATION: u32 = u32::MAX;
 
-/// How many bytes of data a pool on the device at a path has room for, beside tables as large as `options` say; `None` if there is no device.
+/// How many bytes of data a pool on the device at a path has room for, beside tables as large as `options` say; `None`
+/// if there is no device.
 pub fn device_room<M: Mapped>(path: &Path, options: &Options) -> Result<Option<u64>> {
     match Backing::at(path) {
         Ok(Some(Backing::Device(device))) => Ok(Some(FRAME * room::<M>(options, device))),
@@ -77,7 +78,8 @@ pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options
     format(mem, superblock, options, path, lock_file)
 }
 
-/// Fails if the device holds something, unless that may be overwritten; and in any case if a process of this machine has a pool on it open.
+/// Fails if the device holds something, unless that may be overwritten; and in any case if a process of this machine
+/// has a pool on it open.
 fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &Options) -> Result<()> {
     if head.iter().all(|&byte| byte == 0xff) {
         return Err(Error::Unfit {
@@ -86,7 +88,8 @@ fn check_free(path: &Path, head: &[u8; HEAD_BYTES], lock: &FileLock, options: &O
         });
     }
     let of_device = FileLock::open_of(path, options.trust()).map_err(Error::about(path))?;
-    // Whatever its header says, and wherever those processes have their locks: in the file that this creator uses, or on the device.
+    // Whatever its header says, and wherever those processes have their locks: in the file that this creator uses, or
+    // on the device.
     if lock.is_any_locked()? || of_device.is_any_locked()? {
         return Err(Error::Unfit {
             path: path.to_owned(),
@@ -153,7 +156,7 @@ mod tests {
         let stat = pool.stat().unwrap();
         assert_eq!(stat.max_bytes, FRAME * room::<M>(&options(), DEVICE));
         drop(map);
-        assert!(pool.fsck(false).unwrap().is_clean());
+        assert!(pool.fsck().unwrap().is_clean());
         assert_eq!(path.metadata().unwrap().len(), DEVICE.len);
     }
 

@@ -1,10 +1,11 @@
 //! A fence that is a program of the administrator's: it switches a machine off and reports that by its exit code.
 //!
 //! A shell runs the program, with the host's id and generation after its own arguments. It must exit with 0 when the
-//! host is certainly down, and only then. It runs while the monitor goes on polling other hosts. A program that takes too long is
-//! killed; one that fails is run again, after longer and longer pauses. It dies with the monitor, or when the monitor leads no more: the next
-//! leader runs its own. It is a process group of its own, so that what it has started is killed with it: a command that takes effect late
-//! would switch off a host that is up again. If the monitor itself is killed, only the shell is sure to die.
+//! host is certainly down, and only then. It runs while the monitor goes on polling other hosts. A program that takes
+//! too long is killed; one that fails is run again, after longer and longer pauses. It dies with the monitor, or when
+//! the monitor leads no more: the next leader runs its own. It is a process group of its own, so that what it has
+//! started is killed with it: a command that takes effect late would switch off a host that is up again. If the monitor
+//! itself is killed, only the shell is sure to die.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;

@@ -53,10 +53,12 @@ impl Default for GroupSize {
 }
 
 impl<M: Memory> Pool<M> {
-    /// The group of a name, created if there is none. The token is a secret: all that open the group must give the same.
+    /// The group of a name, created if there is none. The token is a secret: all that open the group must give the
+    /// same.
     ///
-    /// Cost: a search of the names. Errors: another kind of name ([`Error::OtherKind`](crate::Error::OtherKind)), a wrong
-    /// token ([`Error::Token`](crate::Error::Token)), a full pool ([`Error::Full`](crate::Error::Full), [`Error::TooMany`](crate::Error::TooMany)).
+    /// Cost: a search of the names. Errors: another kind of name ([`Error::OtherKind`](crate::Error::OtherKind)), a
+    /// wrong token ([`Error::Token`](crate::Error::Token)), a full pool ([`Error::Full`](crate::Error::Full),
+    /// [`Error::TooMany`](crate::Error::TooMany)).
     pub fn group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
         self.group_of_size(name, token, GroupSize::default())
     }
@@ -79,8 +81,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Token`](crate::Error::Token),
-    /// [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::Token`](crate::Error::Token), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
         let worker = self.worker()?;
         let group = group::Group::open(&worker, name, token)?;
@@ -109,10 +111,11 @@ impl<M: Memory> Group<M> {
         &self.pool
     }
 
-    /// Becomes a member under a name of up to 31 bytes, which stays the same when the member rejoins: an argument of the
-    /// program, say. This thread is the member: the member dies with the thread, or with its process.
+    /// Becomes a member under a name of up to 31 bytes, which stays the same when the member rejoins: an argument of
+    /// the program, say. This thread is the member: the member dies with the thread, or with its process.
     ///
-    /// Cost: the group's lock, some loads a member, about sixty sync stores. Errors: a living member of that name ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
+    /// Cost: the group's lock, some loads a member, about sixty sync stores. Errors: a living member of that name
+    /// ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
     /// ([`Error::GroupCrowded`](crate::Error::GroupCrowded)), no room because a member does not read
     /// ([`Error::GroupFull`](crate::Error::GroupFull)); [`Error::Name`](crate::Error::Name).
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
@@ -148,8 +151,8 @@ impl<M: Memory> Group<M> {
         self.group.members(&self.worker)
     }
 
-    /// Starts a thread that calls a function for each event, until the [`Listener`] is dropped. The thread is a member if `name` is
-    /// given, else an observer. An error ends it, after a call with the error.
+    /// Starts a thread that calls a function for each event, until the [`Listener`] is dropped. The thread is a member
+    /// if `name` is given, else an observer. An error ends it, after a call with the error.
     ///
     /// Cost: starts a thread; as of [`Group::join`] or [`Group::observe`], and for each event that of
     /// [`Membership::try_next`].
@@ -260,7 +263,8 @@ impl<M: Memory> Membership<M> {
 
     /// Waits for the next event, for ever if there is no limit. `None` when the time is over.
     ///
-    /// While it waits the thread is a watcher: it may be the one to recover a dead worker and report the death to its groups.
+    /// While it waits the thread is a watcher: it may be the one to recover a dead worker and report the death to its
+    /// groups.
     ///
     /// Cost: that of [`Membership::try_next`], before and after each sleep, and of watching for deaths: a load for each
     /// worker.
@@ -311,8 +315,8 @@ impl<M: Memory> Membership<M> {
         Events { membership: self }
     }
 
-    /// The next event, for any executor. The process's background thread wakes the task; the first poll starts that thread, which
-    /// watches for deaths.
+    /// The next event, for any executor. The process's background thread wakes the task; the first poll starts that
+    /// thread, which watches for deaths.
     ///
     /// Cost: that of [`Membership::try_next`] for each poll.
     pub fn next_event(&mut self) -> NextEvent<'_, M> {

@@ -1,10 +1,10 @@
-//! A host's agent: a thread that sends heartbeats, one that recovers this host's dead, one that [relays](super::relaying) event counts, and on
-//! request a monitor of the other hosts.
+//! A host's agent: a thread that sends heartbeats, one that recovers this host's dead, one that
+//! [relays](super::relay_threads) event counts, and on request a monitor of the other hosts.
 //!
-//! The heartbeat thread does nothing else, and runs under the highest priority that it is granted; where that is not real time,
-//! it asks monitors for a longer timeout. Recovery has a thread of its own from the start: it may wait for a lock that a failed host
-//! held, and that nobody can take before a monitor has fenced that host. So neither the start, nor heartbeats, nor
-//! polls may wait for recovery.
+//! The heartbeat thread does nothing else, and runs under the highest priority that it is granted; where that is not
+//! real time, it asks monitors for a longer timeout. Recovery has a thread of its own from the start: it may wait for a
+//! lock that a failed host held, and that nobody can take before a monitor has fenced that host. So neither the start,
+//! nor heartbeats, nor polls may wait for recovery.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use super::fence_command::CommandFence;
 use super::options::Options;
 use super::pool::Pool;
-use super::relaying::{Peers, Relaying};
+use super::relay_threads::{Peers, Relaying};
 use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, raise_priority};
 use crate::pod::commit::recovery::recover_dead;
-use crate::pod::format::host::{HostPhase, HostRecord, HostState};
+use crate::pod::format::host_entry::{HostPhase, HostRecord, HostState};
 use crate::pod::group::hosts_died;
 use crate::pod::hosts::agent::AgentRole;
 use crate::pod::hosts::fence::{Fence, KillFence};
@@ -45,12 +45,12 @@ pub struct MonitorOptions {
     pub poll: Duration,
     /// Polls in a row without a new heartbeat after which a host is suspected and fenced. Default 3.
     pub missed: u64,
-    /// The fence: a program that a shell runs with the host's id and generation after its own arguments. It must exit with 0
-    /// when the host is certainly down, and only then. `None` is for hosts that are processes of this machine: they are
-    /// killed.
+    /// The fence: a program that a shell runs with the host's id and generation after its own arguments. It must exit
+    /// with 0 when the host is certainly down, and only then. `None` is for hosts that are processes of this machine:
+    /// they are killed.
     pub fence: Option<String>,
     /// How long the program may take. Default 60 s.
-    pub fence_time_out: Duration,
+    pub fence_timeout: Duration,
 }
 
 impl Default for MonitorOptions {
@@ -59,7 +59,7 @@ impl Default for MonitorOptions {
             poll: HEARTBEAT,
             missed: 3,
             fence: None,
-            fence_time_out: Duration::from_secs(60),
+            fence_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -149,8 +149,8 @@ impl Shared {
     }
 }
 
-/// The agent of this host. When dropped, it leaves the pod if it can; if processes of its host still have the pool open, the host
-/// will be fenced.
+/// The agent of this host. When dropped, it leaves the pod if it can; if processes of its host still have the pool
+/// open, the host will be fenced.
 pub struct HostAgent<M: Memory = Coherent> {
     /// `None` once it has left.
     pool: Option<Pool<M>>,
@@ -166,11 +166,13 @@ pub struct HostAgent<M: Memory = Coherent> {
 impl<M: Mapped> HostAgent<M> {
     /// Opens a pool as the agent of host `options.host`, and begins to send heartbeats.
     ///
-    /// It is an error if the host has an agent, if it is being fenced, or if processes without a host's id have the pool open.
+    /// It is an error if the host has an agent, if it is being fenced, or if processes without a host's id have the
+    /// pool open.
     ///
-    /// Errors: those of [`Pool::open`], and [`Error::Host`](crate::Error::Host) with [`Elsewhere`](crate::causes::HostError::Elsewhere),
-    /// [`Unidentified`](crate::causes::HostError::Unidentified), [`Ending`](crate::causes::HostError::Ending),
-    /// [`HasAgent`](crate::causes::HostError::HasAgent), [`AgentWasFaster`](crate::causes::HostError::AgentWasFaster),
+    /// Errors: those of [`Pool::open`], and [`Error::Host`](crate::Error::Host) with
+    /// [`Elsewhere`](crate::causes::HostError::Elsewhere), [`Unidentified`](crate::causes::HostError::Unidentified),
+    /// [`Ending`](crate::causes::HostError::Ending), [`HasAgent`](crate::causes::HostError::HasAgent),
+    /// [`AgentWasFaster`](crate::causes::HostError::AgentWasFaster),
     /// [`FencedMeanwhile`](crate::causes::HostError::FencedMeanwhile), [`NoPod`](crate::causes::HostError::NoPod),
     /// [`OthersWithoutId`](crate::causes::HostError::OthersWithoutId).
     pub fn start(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
@@ -219,8 +221,8 @@ impl<M: Memory> HostAgent<M> {
         Ok(self.pool()?.pod().superblock().id)
     }
 
-    /// Tells the agents of other hosts at once when an event count is notified on this one, and listens to them: members of groups there then wake
-    /// when a datagram comes, else within a heartbeat. To be called once.
+    /// Tells the agents of other hosts at once when an event count is notified on this one, and listens to them:
+    /// members of groups there then wake when a datagram comes, else within a heartbeat. To be called once.
     ///
     /// # Errors
     ///
@@ -271,17 +273,19 @@ impl<M: Memory> HostAgent<M> {
             Err(error) => drop(begun.send(Err(error))),
         };
         let thread = std::thread::Builder::new()
-            .name("cenote-mind".to_owned())
+            .name("cenote-recover".to_owned())
             .spawn(work)
             .map_err(|source| Error::Io { path, source })?;
         begins.recv().unwrap_or(Err(Error::Forked))?;
         Ok(thread)
     }
 
-    /// Runs a monitor of the other hosts on this thread, until `stops` returns true. Calls `tell` with what it sees and does.
+    /// Runs a monitor of the other hosts on this thread, until `stops` returns true. Calls `tell` with what it sees and
+    /// does.
     ///
     /// `may_lead` says whether this monitor may take the pool's lock of monitors, or keep it: always, where that lock
-    /// alone decides which monitor leads, or as an election outside the pool says. It is called at every poll and must return at once.
+    /// alone decides which monitor leads, or as an election outside the pool says. It is called at every poll and must
+    /// return at once.
     pub fn watch(
         &self,
         watch: &MonitorOptions,
@@ -291,7 +295,7 @@ impl<M: Memory> HostAgent<M> {
     ) -> Result<()> {
         let worker = Worker::attach(self.pool()?.pod(), false)?;
         let mut fence: Box<dyn Fence<M>> = match &watch.fence {
-            Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_time_out)),
+            Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_timeout)),
             None => Box::new(KillFence::new(
                 Box::new(Sigkill::new(
                     worker.pod().lock_file()?,
@@ -357,8 +361,8 @@ impl<M: Memory> HostAgent<M> {
         }
     }
 
-    /// Leaves the pod. If other processes of this host have the pool open, nothing changes, and the agent goes on; call it again when they have
-    /// ended.
+    /// Leaves the pod. If other processes of this host have the pool open, nothing changes, and the agent goes on; call
+    /// it again when they have ended.
     ///
     /// Errors: [`Error::Host`] with [`Fenced`](crate::causes::HostError::Fenced).
     pub fn leave(&mut self) -> Result<Leave> {
@@ -369,14 +373,14 @@ impl<M: Memory> HostAgent<M> {
             return Ok(Leave::InUse);
         };
         let geometry = *pool.pod().geometry();
-        self.stop_minding();
+        self.stop_recovery();
         self.pool = None;
         self.stop_heartbeats();
         leaving.finish(&self.mem, &geometry);
         Ok(Leave::Left)
     }
 
-    fn stop_minding(&mut self) {
+    fn stop_recovery(&mut self) {
         self.relaying = None;
         self.shared.recovery_ends.store(1);
         if let Some(recovering) = self.recovering.take() {
@@ -398,7 +402,7 @@ impl<M: Memory> Drop for HostAgent<M> {
     fn drop(&mut self) {
         // If it cannot leave, the host will be fenced.
         let _ = self.leave();
-        self.stop_minding();
+        self.stop_recovery();
         self.pool = None;
         self.stop_heartbeats();
     }
@@ -439,8 +443,8 @@ impl<M: Memory> Reporter<M> {
     }
 }
 
-/// Starts the heartbeat thread. That thread makes this process the agent once it knows its priority, which decides how long
-/// monitors must wait.
+/// Starts the heartbeat thread. That thread makes this process the agent once it knows its priority, which decides how
+/// long monitors must wait.
 fn heartbeat<M: Memory>(
     pod: &Arc<Pod<M>>,
     shared: &Arc<Shared>,

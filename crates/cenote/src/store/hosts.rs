@@ -4,10 +4,11 @@ use super::pool::Pool;
 use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::format::host::{HostRecord, HostState};
+use crate::pod::format::host_entry::{HostRecord, HostState};
 
 impl<M: Memory> Pool<M> {
-    /// What the pool says of a host. When its generation has changed, or it is down, nothing that ran there before can write any more.
+    /// What the pool says of a host. When its generation has changed, or it is down, nothing that ran there before can
+    /// write any more.
     ///
     /// Cost: one round trip. Errors: no such host ([`HostError::NoRoom`]), a damaged entry.
     pub fn host(&self, id: u32) -> Result<HostState> {

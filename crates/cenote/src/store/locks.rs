@@ -53,7 +53,8 @@ pub type Mutex<M = Coherent> = Named<sync::Mutex<M>, M>;
 pub type SpinMutex<M = Coherent> = Named<SpinLock<M>, M>;
 /// A named queue lock. See [`QueueLock`] for what it can do.
 pub type QueueMutex<M = Coherent> = Named<QueueLock<M>, M>;
-/// A named reader-writer lock that covers nothing by itself. See [`ReadWriteLock`] for what it can do, and [`RwLock`](super::RwLock) for one with data.
+/// A named reader-writer lock that covers nothing by itself. See [`ReadWriteLock`] for what it can do, and
+/// [`RwLock`](super::RwLock) for one with data.
 pub type RawRwLock<M = Coherent> = Named<ReadWriteLock<M>, M>;
 
 /// Many locks under one name, as one thread has them open. It keeps the pool open.
@@ -124,8 +125,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn mutex(&self, name: &str) -> Result<Mutex<M>> {
         Ok(self.named(sync::Mutex::open_or_create(self.worker()?, name)?))
     }
@@ -134,18 +135,19 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_mutex(&self, name: &str) -> Result<Mutex<M>> {
         Ok(self.named(sync::Mutex::open(self.worker()?, name)?))
     }
 
-    /// The spin lock of a name, created if there is none: for holds of some nanoseconds by threads that have a core each. The handle belongs to
-    /// this thread; each thread opens its own.
+    /// The spin lock of a name, created if there is none: for holds of some nanoseconds by threads that have a core
+    /// each. The handle belongs to this thread; each thread opens its own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open_or_create(self.worker()?, name)?))
     }
@@ -154,17 +156,19 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open(self.worker()?, name)?))
     }
 
-    /// The queue lock of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    /// The queue lock of a name, created if there is none. The handle belongs to this thread; each thread opens its
+    /// own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn queue_mutex(&self, name: &str) -> Result<QueueMutex<M>> {
         Ok(self.named(QueueLock::open_or_create(self.worker()?, name)?))
     }
@@ -173,17 +177,20 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_queue_mutex(&self, name: &str) -> Result<QueueMutex<M>> {
         Ok(self.named(QueueLock::open(self.worker()?, name)?))
     }
 
-    /// The semaphore of a name, created with so many permits if there is none. The handle belongs to this thread; each thread opens its own.
+    /// The semaphore of a name, created with so many permits if there is none. The handle belongs to this thread; each
+    /// thread opens its own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Permits`](crate::Error::Permits), [`Error::PermitsAsked`](crate::Error::PermitsAsked).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::Permits`](crate::Error::Permits), [`Error::PermitsAsked`](crate::Error::PermitsAsked).
     pub fn semaphore(&self, name: &str, permits: u32) -> Result<Semaphore<M>> {
         Ok(self.named(sync::Semaphore::open_or_create(self.worker()?, name, permits)?))
     }
@@ -192,17 +199,19 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_semaphore(&self, name: &str) -> Result<Semaphore<M>> {
         Ok(self.named(sync::Semaphore::open(self.worker()?, name)?))
     }
 
-    /// The condition variable of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    /// The condition variable of a name, created if there is none. The handle belongs to this thread; each thread opens
+    /// its own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn condvar(&self, name: &str) -> Result<Condvar<M>> {
         Ok(self.named(sync::Condvar::open_or_create(self.worker()?, name)?))
     }
@@ -211,18 +220,19 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_condvar(&self, name: &str) -> Result<Condvar<M>> {
         Ok(self.named(sync::Condvar::open(self.worker()?, name)?))
     }
 
-    /// The reader-writer lock of a name, without data of its own, created if there is none. The handle belongs to this thread; each thread opens its
-    /// own.
+    /// The reader-writer lock of a name, without data of its own, created if there is none. The handle belongs to this
+    /// thread; each thread opens its own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn raw_rwlock(&self, name: &str) -> Result<RawRwLock<M>> {
         Ok(self.named(ReadWriteLock::open_or_create(self.worker()?, name)?))
     }
@@ -231,7 +241,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_raw_rwlock(&self, name: &str) -> Result<RawRwLock<M>> {
         Ok(self.named(ReadWriteLock::open(self.worker()?, name)?))
     }
@@ -246,15 +257,17 @@ impl<M: Memory> Pool<M> {
         Ok(Locks { locks, pool })
     }
 
-    /// So many mutexes under one name, created if there are none: up to 1,048,576, which take 256 bytes each and one entry of the directory. Their
-    /// number is set when they are created; another number is [`Error::OtherArray`](crate::Error::OtherArray), as is another form.
+    /// So many mutexes under one name, created if there are none: up to 1,048,576, which take 256 bytes each and one
+    /// entry of the directory. Their number is set when they are created; another number is
+    /// [`Error::OtherArray`](crate::Error::OtherArray), as is another form.
     ///
     /// So a pool can have more locks than names, and objects locks of their own: by a number, or by the hash of a key.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     ///
     /// ```
     /// # fn main() -> cenote::Result<()> {
@@ -275,7 +288,8 @@ impl<M: Memory> Pool<M> {
     /// let accounts = pool.map("accounts")?;
     /// let locks = pool.mutexes("accounts/locks", 1024)?;
     ///
-    /// // Two keys at a time: in the order of their locks, so that there is no deadlock; one lock if both have the same.
+    /// // Two keys at a time: in the order of their locks, so that there is no deadlock.
+    /// // One lock if both have the same.
     /// let (from, to) = (b"ada", b"grace");
     /// let (a, b) = (stripe(from, locks.count()), stripe(to, locks.count()));
     /// let (first, second) = (locks.at(a.min(b))?, locks.at(a.max(b))?);
@@ -295,8 +309,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
-    /// [`Error::OtherArray`](crate::Error::OtherArray).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_mutexes(&self, name: &str) -> Result<Locks<sync::Mutex<M>, M>> {
         self.locks(name, None)
     }
@@ -305,8 +319,9 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     pub fn spin_mutexes(&self, name: &str, count: u32) -> Result<Locks<SpinLock<M>, M>> {
         self.locks(name, Some(count))
     }
@@ -315,8 +330,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
-    /// [`Error::OtherArray`](crate::Error::OtherArray).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_spin_mutexes(&self, name: &str) -> Result<Locks<SpinLock<M>, M>> {
         self.locks(name, None)
     }
@@ -325,8 +340,9 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     pub fn queue_mutexes(&self, name: &str, count: u32) -> Result<Locks<QueueLock<M>, M>> {
         self.locks(name, Some(count))
     }
@@ -335,18 +351,20 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
-    /// [`Error::OtherArray`](crate::Error::OtherArray).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_queue_mutexes(&self, name: &str) -> Result<Locks<QueueLock<M>, M>> {
         self.locks(name, None)
     }
 
-    /// So many reader-writer locks under one name, as [`Pool::mutexes`]; each takes a line more for each 512 workers that the pool may have.
+    /// So many reader-writer locks under one name, as [`Pool::mutexes`]; each takes a line more for each 512 workers
+    /// that the pool may have.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
     pub fn raw_rwlocks(&self, name: &str, count: u32) -> Result<Locks<ReadWriteLock<M>, M>> {
         self.locks(name, Some(count))
     }
@@ -355,23 +373,23 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany),
-    /// [`Error::OtherArray`](crate::Error::OtherArray).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::OtherArray`](crate::Error::OtherArray).
     pub fn existing_raw_rwlocks(&self, name: &str) -> Result<Locks<ReadWriteLock<M>, M>> {
         self.locks(name, None)
     }
 
     /// Locks and removes the lock of a name, whatever its form. Threads that wait for it, or ask for it later with an
-    /// open handle, get [`Error::LockRemoved`](crate::Error::LockRemoved). The name may be given to a new lock at once, and the entry of the directory
-    /// to anything.
+    /// open handle, get [`Error::LockRemoved`](crate::Error::LockRemoved). The name may be given to a new lock at once,
+    /// and the entry of the directory to anything.
     ///
     /// Fails if there is no such lock, if another thread removes it first, or if this thread holds it: then use
     /// [`Guard::remove`](sync::Guard::remove).
     ///
     /// Cost: as of [`Pool::map`], an exclusive hold of the lock, the directory's lock, and some round trips.
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::InArray`](crate::Error::InArray), [`Error::Deadlock`](crate::Error::Deadlock),
-    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::InArray`](crate::Error::InArray),
+    /// [`Error::Deadlock`](crate::Error::Deadlock), [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove_lock(&self, name: &str) -> Result<()> {
         self.remove_lock_with(name, Timeout::Forever)
     }
@@ -380,8 +398,9 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::remove_lock`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::LockHeld`](crate::Error::LockHeld), [`Error::InArray`](crate::Error::InArray),
-    /// [`Error::Deadlock`](crate::Error::Deadlock), [`Error::LockRemoved`](crate::Error::LockRemoved).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::LockHeld`](crate::Error::LockHeld),
+    /// [`Error::InArray`](crate::Error::InArray), [`Error::Deadlock`](crate::Error::Deadlock),
+    /// [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove_lock_with(&self, name: &str, timeout: Timeout) -> Result<()> {
         removal::remove(self.worker()?, name, timeout)
     }

@@ -1,34 +1,34 @@
 //! The store: pools opened by path, named maps, locks and task lists, groups, figures and checks.
 
-mod audit;
-mod audit_locks;
 mod background;
 mod device;
-mod failover;
+mod downconvert_thread;
+mod failover_thread;
 mod fence_command;
+mod fsck;
+mod fsck_locks;
+mod fsck_passes;
 mod group;
 mod host_agent;
 mod host_id;
 mod hosts;
-mod lock_agent;
 mod locks;
 mod options;
-mod passes;
 mod pool;
 mod reader;
-mod relaying;
+mod relay_threads;
 mod rwlock;
 mod stat;
 pub mod supervise;
 mod tasks;
 mod trim;
 
-pub use crate::pod::format::geometry::ALONE;
+pub use crate::pod::format::geometry::NO_HOST;
 pub use crate::pod::format::lock_wait::{LockHolder, LockWait};
 pub use crate::pod::instance::failures::Failure;
-pub use audit::{FsckReport, MapReport, TasksReport, audit};
 pub use device::device_room;
-pub use failover::FailoverThread;
+pub use failover_thread::FailoverThread;
+pub use fsck::{FsckReport, MapKind, MapReport, TasksReport, audit};
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use host_agent::{AgentStatus, HostAgent, Leave, MonitorOptions, MonitorRole, Reporter};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
@@ -36,9 +36,9 @@ pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RawRwLock, Semaphore, 
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use reader::{MapReader, OrderedReader, Reader};
-pub use relaying::Peers;
+pub use relay_threads::Peers;
 pub use rwlock::{
-    RegionsLock, RegionsReadGuard, RegionsWriteGuard, RwLock, RwLockBuilder, RwLockReadGuard,
+    RegionsLock, RegionsLockBuilder, RegionsReadGuard, RegionsWriteGuard, RwLock, RwLockReadGuard,
     RwLockWriteGuard,
 };
 pub use stat::{

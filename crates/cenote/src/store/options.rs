@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
-use crate::memory::{FileLock, MapError, Trust, Use, WrongLockFile};
-use crate::pod::format::geometry::ALONE;
+use crate::memory::{FileLock, MappingError, Trust, Use, WrongLockFile};
+use crate::pod::format::geometry::NO_HOST;
 use crate::pod::format::lock_wait::LockWait;
 
 /// Options for creating and opening a pool. Those up to `mode`, and `overwrite`, matter only when it is created.
@@ -15,19 +15,19 @@ use crate::pod::format::lock_wait::LockWait;
 pub struct Options {
     /// Bytes for data at first; reserved when the pool is created. Default 16 MiB.
     pub size: u64,
-    /// Bytes that it may grow to. Default 1 TiB. Address space is reserved for that, memory is not. On a device it is at most what
-    /// the device has room for ([`device_room`](super::device_room)).
+    /// Bytes that it may grow to. Default 1 TiB. Address space is reserved for that, memory is not. On a device it is
+    /// at most what the device has room for.
     pub max: u64,
     /// Processes that may have it open at a time. Default 128.
     pub processes: u32,
-    /// Workers (threads with a map open) that it may have at a time. Default 256.
+    /// Workers (threads that use the pool) that it may have at a time. Default 256.
     pub workers: u32,
     /// Names that it may have. Default 256.
     pub names: u32,
     /// Hosts that may share it, with ids from 0 on. Default 64.
     pub hosts: u32,
-    /// Permission bits of the file, whatever the process's umask. Default 0o600. A device has its own. A pool that every user may write
-    /// can only be opened with `trust_owner`.
+    /// Permission bits of the file, whatever the process's umask. Default 0o600. A device has its own. A pool that
+    /// every user may write can only be opened with `trust_owner`.
     pub mode: u32,
     /// The host's id, given by the administrator; 0 on a single machine.
     pub host: u32,
@@ -35,27 +35,31 @@ pub struct Options {
     /// pool's permission bits. All processes of a machine
     /// must use the same file, on a file system of that machine alone.
     pub lock_file: Option<PathBuf>,
-    /// Whether a pool is opened although it, or the file of its liveness locks, belongs neither to the effective user of this process nor to root, or
-    /// although every user may write it. A user who may write a pool can change and destroy all that is in it. If the permission bits let the
-    /// file's group write it, that is allowed: the owner chose them, and the owner is trusted. Default: no.
+    /// Whether a pool is opened although it, or the file of its liveness locks, belongs neither to the effective user
+    /// of this process nor to root, or although every user may write it. A user who may write a pool can change and
+    /// destroy all that is in it. If the permission bits let the file's group write it, that is allowed: the owner
+    /// chose them, and the owner is trusted. Default: no.
     pub trust_owner: bool,
-    /// Whether a pool may be created on a device that holds something. Processes that have the device open then lose their data.
+    /// Whether a pool may be created on a device that holds something. Processes that have the device open then lose
+    /// their data.
     pub overwrite: bool,
     /// Which of the paper's guidelines to follow.
     pub guidelines: Guidelines,
     /// Whether a background thread of this process watches for deaths and recovers the dead at once. Without
     /// it, a worker that is held up by a dead one recovers it.
     pub background_thread: bool,
-    /// Whether that thread gives memory back to the file system that has been free for so long, 32 MiB a second at most; see
-    /// [`Pool::trim`](crate::Pool::trim). The thread is started if need be. Default: no.
+    /// Whether that thread gives memory back to the file system that has been free for so long, 32 MiB a second at
+    /// most; see [`Pool::trim`](crate::Pool::trim). The thread is started if need be. Default: no.
     pub trim_after: Option<std::time::Duration>,
-    /// Is called, in the thread that waits, when that has waited for about a second for one of the pool's own locks, and again every ten seconds or so: who has it
-    /// is stopped, or its host is about to be fenced. It must not use the pool. Default: nobody is told.
-    pub tell_of_waits: Option<fn(&LockWait)>,
+    /// Called on a thread that has waited for about a second for one of the pool's own locks, and about every ten
+    /// seconds from then on. The process that has the lock is stopped, or its host is about to be fenced. The function
+    /// must not use the pool. Default: none.
+    pub on_lock_wait: Option<fn(&LockWait)>,
 }
 
 impl Options {
-    /// The file that holds the liveness locks of a pool. If it is not the pool and does not exist, creates it with the pool's permissions.
+    /// The file that holds the liveness locks of a pool. If it is not the pool and does not exist, creates it with the
+    /// pool's permissions.
     pub(super) fn lock_file_of<'a>(&'a self, pool: &'a Path) -> Result<&'a Path> {
         match &self.lock_file {
             Some(file) if !is_same(file, pool) => {
@@ -92,9 +96,9 @@ fn is_same(one: &Path, other: &Path) -> bool {
     matches!((found(one), found(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-fn wrong(lock_file: &Path) -> impl Fn(MapError) -> Error + use<'_> {
+fn wrong(lock_file: &Path) -> impl Fn(MappingError) -> Error + use<'_> {
     |source| match source {
-        MapError::Distrusted(_) => Error::about(lock_file)(source),
+        MappingError::Distrusted(_) => Error::about(lock_file)(source),
         source => Error::LockFile {
             path: lock_file.to_owned(),
             source,
@@ -108,12 +112,13 @@ pub(super) fn claim_locks(lock_file: &Path, id: u64, trust: Trust) -> Result<Fil
     let lock = FileLock::open_of(lock_file, trust).map_err(&wrong)?;
     match lock.says(Use::LocksOf(id)).map_err(&wrong)? {
         true => Ok(lock),
-        false => Err(wrong(MapError::LocksElsewhere(WrongLockFile::OtherPool))),
+        false => Err(wrong(MappingError::LocksElsewhere(WrongLockFile::OtherPool))),
     }
 }
 
-/// Opens the file that holds a pool's liveness locks, for a process that opens the pool on a host. Fails if others have the locks on another
-/// file, or if that file holds another pool's: processes with different files would not see whether the others live.
+/// Opens the file that holds a pool's liveness locks, for a process that opens the pool on a host. Fails if others have
+/// the locks on another file, or if that file holds another pool's: processes with different files would not see
+/// whether the others live.
 pub(super) fn open_locks(
     pool: &Path,
     lock_file: &Path,
@@ -124,7 +129,7 @@ pub(super) fn open_locks(
     let wrong = wrong(lock_file);
     let mut lock = claim_locks(lock_file, id, trust)?;
     // A host's home says where its processes live; and nothing is known here of another machine's lock file.
-    if host != ALONE {
+    if host != NO_HOST {
         return Ok(lock);
     }
     let (device, inode) = lock.place();
@@ -143,7 +148,7 @@ pub(super) fn open_locks(
     };
     match is_agreed {
         true => Ok(lock),
-        false => Err(wrong(MapError::LocksElsewhere(WrongLockFile::OtherFile))),
+        false => Err(wrong(MappingError::LocksElsewhere(WrongLockFile::OtherFile))),
     }
 }
 
@@ -164,7 +169,7 @@ impl Default for Options {
             guidelines: Guidelines::default(),
             background_thread: false,
             trim_after: None,
-            tell_of_waits: None,
+            on_lock_wait: None,
         }
     }
 }

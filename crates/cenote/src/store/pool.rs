@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::background::{BackgroundThread, BackgroundWork};
 use super::device;
-use super::lock_agent::LockAgentThread;
+use super::downconvert_thread::DownconvertThread;
 use super::options::{Options, claim_locks, open_locks};
 use super::reader::{open_to_read, read_head};
 use crate::causes::{HostError, Setting};
@@ -21,13 +21,13 @@ use crate::index::hash::HashMap;
 use crate::index::hooks;
 use crate::index::ordered::OrderedMap;
 use crate::memory::{
-    self, Backing, Coherent, FileLock, Guards, Liveness, MapError, Mapped, Mapping, Memory, NamelessFile,
+    self, Backing, Coherent, FileLock, Guards, Liveness, Mapped, Mapping, MappingError, Memory, NamelessFile,
     ProcessName, Trust,
 };
 use crate::pod::alloc::{growth, holes};
 use crate::pod::commit::recovery::{self, Recovered};
-use crate::pod::format::geometry::{ALONE, FRAME, Geometry, Parameters};
-use crate::pod::format::host;
+use crate::pod::format::geometry::{FRAME, Geometry, NO_HOST, Parameters};
+use crate::pod::format::host_entry;
 use crate::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
 use crate::pod::hosts::agent;
 use crate::pod::hosts::lease::{self, HostLease};
@@ -68,7 +68,7 @@ impl<M: Memory> Clone for Pool<M> {
 /// Dropped with the last handle: first the background thread ends, then the process gives up its place in the pool.
 pub(super) struct Inner<M: Memory> {
     /// Ends before the background thread, without which nothing that it retires would be free.
-    lock_agent: Mutex<Option<LockAgentThread>>,
+    downconvert_thread: Mutex<Option<DownconvertThread>>,
     background_thread: Mutex<Option<BackgroundThread>>,
     background_work: Arc<BackgroundWork>,
     pod: Arc<Pod<M>>,
@@ -77,7 +77,8 @@ pub(super) struct Inner<M: Memory> {
 
 /// Reads what kind of memory a pool is for, without joining it. Does not check its owner; opening it does.
 ///
-/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version).
+/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool),
+/// [`Error::Version`](crate::Error::Version).
 pub fn kind_of(path: &Path) -> Result<Kind> {
     let head = read_head(path, open_to_read(path, Trust::All)?)?;
     Ok(superblock_of(path, &head)?.parameters.kind)
@@ -85,14 +86,16 @@ pub fn kind_of(path: &Path) -> Result<Kind> {
 
 /// The random number that tells a pool from others, without joining it.
 ///
-/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version).
+/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool),
+/// [`Error::Version`](crate::Error::Version).
 pub fn pool_id(path: &Path) -> Result<u64> {
     Ok(superblock_of(path, &read_head(path, open_to_read(path, Trust::All)?)?)?.id)
 }
 
 /// Whether a host has ever had an agent on a pool, without joining it. If so, processes need their host's id.
 ///
-/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version).
+/// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool),
+/// [`Error::Version`](crate::Error::Version).
 pub fn has_hosts(path: &Path) -> Result<bool> {
     let head = read_head(path, open_to_read(path, Trust::All)?)?;
     superblock_of(path, &head)?;
@@ -108,9 +111,9 @@ pub(super) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 /// The error for a file that could not be opened.
-pub(super) fn opened(path: &Path) -> impl FnOnce(MapError) -> Error {
+pub(super) fn opened(path: &Path) -> impl FnOnce(MappingError) -> Error {
     move |error| match error {
-        MapError::Os { source, .. } => io_error(path)(source),
+        MappingError::Os { source, .. } => io_error(path)(source),
         error => Error::about(path)(error),
     }
 }
@@ -130,16 +133,18 @@ pub(super) fn superblock_of(path: &Path, head: &[u8; HEAD_BYTES]) -> Result<Supe
 }
 
 impl<M: Mapped> Pool<M> {
-    /// Creates a pool, and opens it. The file gets its name only when it is complete; it is an error if
-    /// the file exists. On a device, which has its name already, it is an error if the device holds anything but zeroes at its beginning,
-    /// unless `options.overwrite` allows that. A new pool has no host agents, so `options.host` must be 0.
+    /// Creates a pool, and opens it. The file gets its name only when it is complete; it is an error if the file
+    /// exists. On a device, which has its name already, it is an error if the device holds anything but zeroes at its
+    /// beginning, unless `options.overwrite` allows that. A new pool has no host agents, so `options.host` must be 0.
     ///
     /// Cost: system calls for the file, a write-back of its tables; then as of [`Pool::open`].
     ///
-    /// Errors: [`Error::CannotCreate`](crate::Error::CannotCreate), [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted),
-    /// [`Error::Occupied`](crate::Error::Occupied), [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host),
-    /// [`Error::LockFile`](crate::Error::LockFile), [`Error::Full`](crate::Error::Full), [`Error::TooMany`](crate::Error::TooMany), and of too many
-    /// pools [`MapError::TooMany`](crate::report::MapError::TooMany).
+    /// Errors: [`Error::CannotCreate`](crate::Error::CannotCreate), [`Error::Unfit`](crate::Error::Unfit),
+    /// [`Error::Distrusted`](crate::Error::Distrusted), [`Error::Occupied`](crate::Error::Occupied),
+    /// [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host),
+    /// [`Error::LockFile`](crate::Error::LockFile), [`Error::Full`](crate::Error::Full),
+    /// [`Error::TooMany`](crate::Error::TooMany), and of too many pools
+    /// [`MappingError::TooMany`](crate::report::MappingError::TooMany).
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         if options.size == 0 {
@@ -149,7 +154,7 @@ impl<M: Mapped> Pool<M> {
                 why: "a pool has room for data from the beginning; the size is rounded up to 64 KiB",
             });
         }
-        if options.host != ALONE {
+        if options.host != NO_HOST {
             return Err(Error::Host {
                 host: options.host,
                 source: HostError::AtCreation,
@@ -174,7 +179,8 @@ impl<M: Mapped> Pool<M> {
         };
         let nameless = NamelessFile::create(path, options.mode).map_err(named)?;
         let file = nameless.path();
-        // Claimed first, so that a bad lock file leaves no pool behind. Held until this process has opened the pool, so that no other pool uses it.
+        // Claimed first, so that a bad lock file leaves no pool behind. Held until this process has opened the pool, so
+        // that no other pool uses it.
         let locks = match options.lock_file_of(path)? {
             own if own == path => None,
             other => Some(claim_locks(
@@ -196,35 +202,37 @@ impl<M: Mapped> Pool<M> {
         Self::open_of(path, options, options.trust_in_what_was_made())
     }
 
-    /// Opens a pool, and recovers dead processes. What cannot be recovered is left, and does not keep others from using the
-    /// rest: [`Pool::failures`] says what it is.
+    /// Opens a pool, and recovers dead processes. What cannot be recovered is left, and does not keep others from using
+    /// the rest: [`Pool::failures`] says what it is.
     ///
-    /// It is an error if `options.host` is not 0 and that host has no agent on the pool, or if it is 0 and other hosts have agents; if the
-    /// path names a symbolic link; and if the pool or the file of its liveness locks belongs to another user than this process's or root,
-    /// or every user may write it, unless `options.trust_owner` allows that.
+    /// It is an error if `options.host` is not 0 and that host has no agent on the pool, or if it is 0 and other hosts
+    /// have agents; if the path names a symbolic link; and if the pool or the file of its liveness locks belongs to
+    /// another user than this process's or root, or every user may write it, unless `options.trust_owner` allows that.
     ///
-    /// Cost: system calls for the mapping and the liveness lock, and as of [`Pool::recover`]; on incoherent memory also a
-    /// flush of every committed line.
+    /// Cost: system calls for the mapping and the liveness lock, and as of [`Pool::recover`]; on incoherent memory also
+    /// a flush of every committed line.
     ///
-    /// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted), [`Error::NotAPool`](crate::Error::NotAPool),
-    /// [`Error::Version`](crate::Error::Version), [`Error::Kind`](crate::Error::Kind), [`Error::LockFile`](crate::Error::LockFile),
-    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host), and of too many pools
-    /// [`MapError::TooMany`](crate::report::MapError::TooMany).
+    /// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted),
+    /// [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version),
+    /// [`Error::Kind`](crate::Error::Kind), [`Error::LockFile`](crate::Error::LockFile),
+    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::Option`](crate::Error::Option),
+    /// [`Error::Host`](crate::Error::Host), and of too many pools
+    /// [`MappingError::TooMany`](crate::report::MappingError::TooMany).
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_of(path.as_ref(), options, options.trust())
     }
 
     fn open_of(path: &Path, options: &Options, trust: Trust) -> Result<Self> {
         let pod = join(path, options, trust, Pod::join)?;
-        if !pod.is_in_pod() && !host::up(pod.mem(), pod.geometry())?.is_empty() {
+        if !pod.is_in_pod() && !host_entry::up(pod.mem(), pod.geometry())?.is_empty() {
             // Nobody else can: hosts do not know whether it lives.
             pod.forget_dead_repairer();
             return Err(Error::Host {
-                host: ALONE,
+                host: NO_HOST,
                 source: HostError::IdNeeded,
             });
         }
-        let pod = Arc::new(pod.tell_of_waits(options.tell_of_waits));
+        let pod = Arc::new(pod.on_lock_wait(options.on_lock_wait));
         recovery::recover_dead(&Worker::attach(&pod, false)?)?;
         Self::begin(pod, options)
     }
@@ -246,7 +254,7 @@ impl<M: Mapped> Pool<M> {
         let background_thread = BackgroundThread::start_if_needed(&pod, &background_work)?;
         let pool = Self {
             inner: Arc::new(Inner {
-                lock_agent: Mutex::default(),
+                downconvert_thread: Mutex::default(),
                 background_thread: Mutex::new(background_thread),
                 background_work,
                 pod,
@@ -289,12 +297,12 @@ const FRUITLESS_MAX: u32 = 100;
 impl<M: Memory> Pool<M> {
     /// The map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
     ///
-    /// Cost: for each entry of the directory up to the name's a load, and one to three lines of the name that is there. A new
-    /// name also takes the directory's lock and an allocation. The first handle of a thread also attaches a worker: a load
-    /// for each place until one is vacant, and some stores. Keep the handle.
+    /// Cost: for each entry of the directory up to the name's a load, and one to three lines of the name that is there.
+    /// A new name also takes the directory's lock and an allocation. The first handle of a thread also attaches a
+    /// worker: a load for each place until one is vacant, and some stores. Keep the handle.
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn map(&self, name: &str) -> Result<Map<M>> {
         let map = HashMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
         Ok(Map {
@@ -307,7 +315,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_map(&self, name: &str) -> Result<Map<M>> {
         let map = HashMap::open(self.worker()?, name, self.inner.guidelines)?;
         Ok(Map {
@@ -316,12 +325,13 @@ impl<M: Memory> Pool<M> {
         })
     }
 
-    /// The ordered map of a name, created if there is none. The handle belongs to this thread; each thread opens its own.
+    /// The ordered map of a name, created if there is none. The handle belongs to this thread; each thread opens its
+    /// own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn ordered(&self, name: &str) -> Result<Ordered<M>> {
         let map = OrderedMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
         Ok(Ordered {
@@ -334,7 +344,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_ordered(&self, name: &str) -> Result<Ordered<M>> {
         let map = OrderedMap::open(self.worker()?, name, self.inner.guidelines)?;
         Ok(Ordered {
@@ -360,17 +371,18 @@ impl<M: Memory> Pool<M> {
         self.inner.pod.failures()
     }
 
-    /// Recovers dead processes. There is no need to call it: a worker that is held up by a dead one recovers it. What cannot be recovered is
-    /// left, and counted ([`Recovered::failed`]).
+    /// Recovers dead processes. There is no need to call it: a worker that is held up by a dead one recovers it. What
+    /// cannot be recovered is left, and counted ([`Recovered::failed`]).
     ///
-    /// Cost: a load for each place of a process and of a worker, and system calls for those that are taken; for each dead one its
-    /// recovery, which takes the allocator's lock.
+    /// Cost: a load for each place of a process and of a worker, and system calls for those that are taken; for each
+    /// dead one its recovery, which takes the allocator's lock.
     pub fn recover(&self) -> Result<Recovered> {
         recovery::recover_dead(&*self.worker()?)
     }
 
-    /// Has a background thread of this process watch for deaths, as [`Options::background_thread`] does, from now until the pool is closed. It
-    /// sleeps until a worker dies; then it recovers the dead, and reports the deaths to their groups.
+    /// Has a background thread of this process watch for deaths, as [`Options::background_thread`] does, from now until
+    /// the pool is closed. It sleeps until a worker dies; then it recovers the dead, and reports the deaths to their
+    /// groups.
     ///
     /// Cost: starts a thread, unless there is one.
     pub fn watch(&self) -> Result<()> {
@@ -389,15 +401,16 @@ impl<M: Memory> Pool<M> {
         )
     }
 
-    /// Frees all reclaimable objects: those of this thread, of threads that have ended or died, and of living
-    /// threads that are idle. Objects that a thread retires meanwhile may stay, and so do objects that it reads. Returns how many were freed.
+    /// Frees all reclaimable objects: those of this thread, of threads that have ended or died, and of living threads
+    /// that are idle. Objects that a thread retires meanwhile may stay, and so do objects that it reads. Returns how
+    /// many were freed.
     ///
-    /// On incoherent memory it waits until all hosts have dropped the freed objects from their caches, and until the processes of idle
-    /// threads have freed theirs: some milliseconds for a hundred thousand objects. It gives up when nothing was freed for a tenth of
-    /// a second.
+    /// On incoherent memory it waits until all hosts have dropped the freed objects from their caches, and until the
+    /// processes of idle threads have freed theirs: some milliseconds for a hundred thousand objects. It gives up when
+    /// nothing was freed for a tenth of a second.
     ///
-    /// Cost: as of [`Pool::recover`]; then some round trips for each chunk of 63 retired objects of all lists that it takes,
-    /// and an add or two for each object that it frees.
+    /// Cost: as of [`Pool::recover`]; then some round trips for each chunk of 63 retired objects of all lists that it
+    /// takes, and an add or two for each object that it frees.
     pub fn collect(&self) -> Result<u64> {
         let worker = self.worker()?;
         let mut freed = collect::free_all_and_chunks(&worker)?;
@@ -416,12 +429,13 @@ impl<M: Memory> Pool<M> {
         Ok(freed)
     }
 
-    /// Has the background thread of this process give memory back that has been free for so long, as [`Options::trim_after`] does,
-    /// from now until the pool is closed. The thread watches for deaths, too.
+    /// Has the background thread of this process give memory back that has been free for so long, as
+    /// [`Options::trim_after`] does, from now until the pool is closed. The thread watches for deaths, too.
     ///
     /// Cost: as of [`Pool::watch`].
     ///
-    /// Errors: [`MapError::Unsupported`](crate::report::MapError::Unsupported), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`MappingError::Unsupported`](crate::report::MappingError::Unsupported),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn trim_after(&self, after: Duration) -> Result<()> {
         holes::check_support::<M>()?;
         self.inner.background_work.trim_after(after);
@@ -467,11 +481,11 @@ impl<M: Memory> Pool<M> {
     pub(super) fn start_lock_agent(&self) -> Result<()> {
         let mut agent = self
             .inner
-            .lock_agent
+            .downconvert_thread
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if !M::COHERENT && agent.is_none() {
-            *agent = Some(LockAgentThread::start(&self.inner.pod)?);
+            *agent = Some(DownconvertThread::start(&self.inner.pod)?);
         }
         Ok(())
     }
@@ -502,8 +516,8 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Starts what this memory needs in each process of a host. The exchange server has the lock after those of all places. `liveness` holds the
-/// process's place; a copy of it lasts until the server has ended.
+/// Starts what this memory needs in each process of a host. The exchange server has the lock after those of all places.
+/// `liveness` holds the process's place; a copy of it lasts until the server has ended.
 fn serve<M: Mapped>(
     mem: &M,
     geometry: &Geometry,
@@ -525,8 +539,8 @@ fn serve<M: Mapped>(
     )?)
 }
 
-/// Brings the host up, by a mapping of its own: its exchange server serves in the generation that it found, which may be over
-/// when the host is up.
+/// Brings the host up, by a mapping of its own: its exchange server serves in the generation that it found, which may
+/// be over when the host is up.
 fn bring_up<M: Mapped>(path: &Path, options: &Options) -> Result<u32> {
     let trust = options.trust();
     let (mem, superblock, geometry) = map_pool::<M>(path, trust)?;
@@ -564,7 +578,7 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
     }
     let geometry = Geometry::new(parameters);
     let mapping = match Mapping::of_file(file, geometry.mapped) {
-        Err(MapError::Unfit(why)) => {
+        Err(MappingError::Unfit(why)) => {
             let path = path.to_owned();
             return Err(Error::Unfit { path, why });
         }
@@ -620,15 +634,15 @@ pub(super) fn format<M: Mapped>(
 ) -> Result<()> {
     superblock.format(&mem)?;
     let trust = options.trust_in_what_was_made();
-    let liveness = Box::new(open_locks(path, lock_file, superblock.id, ALONE, trust)?);
+    let liveness = Box::new(open_locks(path, lock_file, superblock.id, NO_HOST, trust)?);
     serve(
         &mem,
         &Geometry::new(superblock.parameters),
         lock_file,
         &liveness,
-        ALONE,
+        NO_HOST,
     )?;
-    let identity = Identity::here(path, lock_file, ALONE);
+    let identity = Identity::here(path, lock_file, NO_HOST);
     let pod = Arc::new(Pod::join(mem, superblock, identity, liveness, hooks())?);
     let worker = Worker::attach(&pod, false)?;
     growth::commit_initial(&worker, options.size.div_ceil(FRAME))

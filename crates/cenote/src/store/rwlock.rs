@@ -1,4 +1,5 @@
-//! Reader-writer locks together with what they cover: the lock is the coherence transaction ([`sync::directory`](crate::sync::directory)).
+//! Reader-writer locks together with what they cover: the lock is the coherence transaction
+//! ([`sync::directory`](crate::sync::directory)).
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -17,10 +18,12 @@ const NODES: u8 = 16;
 
 /// A value of the pool under a reader-writer lock of its own, as one thread has it open. It keeps the pool open.
 ///
-/// `T` is plain data ([`bytemuck::Pod`]): any bytes are a value of it, as another process may have died in the middle of a change. A new lock's value is all zeroes.
+/// `T` is plain data ([`bytemuck::Pod`]): any bytes are a value of it, as another process may have died in the middle
+/// of a change. A new lock's value is all zeroes.
 ///
-/// On coherent memory the lock is a [`ReadWriteLock`](crate::locks::ReadWriteLock) beside the value. On incoherent memory processes cache lock and value until
-/// another process asks for them, so no change has to be written back before that, and getting the lock again costs nothing in the pool.
+/// On coherent memory the lock is a [`ReadWriteLock`](crate::locks::ReadWriteLock) beside the value. On incoherent
+/// memory processes cache lock and value until another process asks for them, so no change has to be written back
+/// before that, and getting the lock again costs nothing in the pool.
 ///
 /// ```
 /// # fn main() -> cenote::Result<()> {
@@ -48,30 +51,33 @@ pub struct RwLock<T: bytemuck::Pod, M: Memory = Coherent> {
     of: PhantomData<T>,
 }
 
-/// Regions of the pool under one reader-writer lock, as one thread has them open. They keep the pool open. See [`RwLock`].
+/// Regions of the pool under one reader-writer lock, as one thread has them open. They keep the pool open. See
+/// [`RwLock`].
 pub struct RegionsLock<M: Memory = Coherent> {
     lock: DirectoryLock<M>,
     guards: Guards,
     pool: Pool<M>,
 }
 
-/// What a new lock is made with; [`Pool::rwlock_builder`].
+/// What a new lock is made with; [`Pool::regions_builder`].
 #[must_use = "a builder makes nothing before it opens"]
-pub struct RwLockBuilder<'p, M: Memory> {
+pub struct RegionsLockBuilder<'p, M: Memory> {
     pool: &'p Pool<M>,
     name: String,
     nodes: u8,
     regions: Vec<u64>,
 }
 
-impl<M: Memory> RwLockBuilder<'_, M> {
-    /// How many processes can use the lock at a time, 1 to 40; 16 if nothing is said. Only on incoherent memory there is a limit. A node takes 64 bytes.
+impl<M: Memory> RegionsLockBuilder<'_, M> {
+    /// How many processes can use the lock at a time, 1 to 40; 16 if nothing is said. Only on incoherent memory there
+    /// is a limit. A node takes 64 bytes.
     pub fn nodes(mut self, nodes: u8) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// One more region that the lock covers, of so many bytes, zeroes at first. Regions are counted from 0, in the order of these calls.
+    /// One more region that the lock covers, of so many bytes, zeroes at first. Regions are counted from 0, in the
+    /// order of these calls.
     pub fn region(mut self, bytes: u64) -> Self {
         self.regions.push(bytes);
         self
@@ -81,8 +87,9 @@ impl<M: Memory> RwLockBuilder<'_, M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::Option`](crate::Error::Option).
     pub fn open(self) -> Result<RegionsLock<M>> {
         let lock = DirectoryLock::open_or_create(self.pool.worker()?, &self.name, self.nodes, &self.regions)?;
         RegionsLock::new(lock, self.pool)
@@ -90,14 +97,16 @@ impl<M: Memory> RwLockBuilder<'_, M> {
 }
 
 impl<M: Memory> Pool<M> {
-    /// The value of a name and its reader-writer lock, created if there is none. The handle belongs to this thread; each thread opens its own.
+    /// The value of a name and its reader-writer lock, created if there is none. The handle belongs to this thread;
+    /// each thread opens its own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind); [`Error::Option`](crate::Error::Option) if the value has another size.
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind);
+    /// [`Error::Option`](crate::Error::Option) if the value has another size.
     pub fn rwlock<T: bytemuck::Pod>(&self, name: &str) -> Result<RwLock<T, M>> {
-        let builder = self.rwlock_builder(name).region(size_of::<T>() as u64);
+        let builder = self.regions_builder(name).region(size_of::<T>() as u64);
         RwLock::over(builder.open()?)
     }
 
@@ -105,8 +114,9 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany);
-    /// [`Error::Option`](crate::Error::Option) if the value has another size.
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany); [`Error::Option`](crate::Error::Option) if the value has another
+    /// size.
     pub fn existing_rwlock<T: bytemuck::Pod>(&self, name: &str) -> Result<RwLock<T, M>> {
         RwLock::over(self.existing_regions(name)?)
     }
@@ -120,15 +130,15 @@ impl<M: Memory> Pool<M> {
     /// use cenote::{Options, Pool};
     ///
     /// let pool: Pool = Pool::create(&path, &Options::default())?;
-    /// let table = pool.rwlock_builder("table").nodes(8).region(4096).region(64).open()?;
+    /// let table = pool.regions_builder("table").nodes(8).region(4096).region(64).open()?;
     /// let mut guard = table.write()?;
     /// guard.region_mut(0)[17] = 1;
     /// guard.region_mut(1)[0] = 17;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn rwlock_builder(&self, name: &str) -> RwLockBuilder<'_, M> {
-        RwLockBuilder {
+    pub fn regions_builder(&self, name: &str) -> RegionsLockBuilder<'_, M> {
+        RegionsLockBuilder {
             pool: self,
             name: name.to_owned(),
             nodes: NODES,
@@ -140,7 +150,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_regions(&self, name: &str) -> Result<RegionsLock<M>> {
         let lock = DirectoryLock::open(self.worker()?, name)?;
         RegionsLock::new(lock, self)
@@ -182,10 +193,12 @@ macro_rules! ways_of_waiting {
 
             /// Waits for a shared hold, while other threads may read.
             ///
-            /// Cost on coherent memory: that of [`ReadWriteLock::read`](crate::locks::ReadWriteLock::read). On incoherent memory nothing in the pool if the process has the lock
-            /// and no other one has asked for it; else about ten round trips, and those of the data.
+            /// Cost on coherent memory: that of [`ReadWriteLock::read`](crate::locks::ReadWriteLock::read). On
+            /// incoherent memory nothing in the pool if the process has the lock and no other one has asked for it;
+            /// else about ten round trips, and those of the data.
             ///
-            /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
+            /// Errors: [`Error::Deadlock`](crate::Error::Deadlock),
+            /// [`Error::TooManyLocks`](crate::Error::TooManyLocks),
             /// [`Error::TooManyNodes`](crate::Error::TooManyNodes).
             #[inline]
             pub fn read(&self) -> Result<$read> {
@@ -198,16 +211,16 @@ macro_rules! ways_of_waiting {
                 self.lock.write().map(|hold| self.writing(hold))
             }
 
-            /// Takes a shared hold if nobody alive writes. On incoherent memory `None` may also mean that another process keeps the lock, which it has been asked for
-            /// now.
+            /// Takes a shared hold if nobody alive writes. On incoherent memory `None` may also mean that another
+            /// process keeps the lock, which it has been asked for now.
             ///
             /// Errors: as for waiting.
             pub fn try_read(&self) -> Result<Option<$read>> {
                 self.read_with(Timeout::None)
             }
 
-            /// Takes an exclusive hold if nobody alive reads or writes. On incoherent memory `None` may also mean that other processes keep the lock, which they have been
-            /// asked for now.
+            /// Takes an exclusive hold if nobody alive reads or writes. On incoherent memory `None` may also mean that
+            /// other processes keep the lock, which they have been asked for now.
             ///
             /// Errors: as for waiting.
             pub fn try_write(&self) -> Result<Option<$write>> {
@@ -316,7 +329,8 @@ pub struct RwLockReadGuard<'l, T: bytemuck::Pod, M: Backend> {
     _counted: Counted<'l>,
 }
 
-/// An exclusive hold of a value. Dropping it unlocks. A forked child's copy of it panics when it is written through: the child has not got the lock.
+/// An exclusive hold of a value. Dropping it unlocks. A forked child's copy of it panics when it is written through:
+/// the child has not got the lock.
 #[must_use = "a lock is unlocked when its guard is dropped"]
 pub struct RwLockWriteGuard<'l, T: bytemuck::Pod, M: Backend> {
     hold: WriteGuard<'l, M>,
@@ -341,15 +355,17 @@ pub struct RegionsWriteGuard<'l, M: Backend> {
 }
 
 impl<T: bytemuck::Pod, M: Backend> RwLockReadGuard<'_, T, M> {
-    /// Whether the last thread that wrote has unlocked. If it died, all are told until another one has written and unlocked.
+    /// Whether the last thread that wrote has unlocked. If it died, all are told until another one has written and
+    /// unlocked.
     pub fn acquired(&self) -> Acquired {
         self.hold.acquired()
     }
 }
 
 impl<T: bytemuck::Pod, M: Backend> RwLockWriteGuard<'_, T, M> {
-    /// Whether the last thread that wrote has unlocked, or who died instead; the value may be half changed then. On incoherent memory a process that dies while
-    /// it keeps the lock counts as one that died writing: what its threads had written may not have left its host's cache, so the value may also be an older one.
+    /// Whether the last thread that wrote has unlocked, or who died instead; the value may be half changed then. On
+    /// incoherent memory a process that dies while it keeps the lock counts as one that died writing: what its threads
+    /// had written may not have left its host's cache, so the value may also be an older one.
     pub fn acquired(&self) -> Acquired {
         self.hold.acquired()
     }
@@ -374,8 +390,9 @@ impl<T: bytemuck::Pod, M: Backend> Deref for RwLockReadGuard<'_, T, M> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a region of the size of `T`, at a multiple of 64, mapped while the lock's handle lives; any bytes are a `T`; no process that uses the pool as it should
-        // writes while this one reads (docs/security.md says what a faulty one may do).
+        // SAFETY: a region of the size of `T`, at a multiple of 64, mapped while the lock's handle lives; any bytes are
+        // a `T`; no process that uses the pool as it should writes while this one reads (docs/security.md says what a
+        // faulty one may do).
         unsafe { &*self.value }
     }
 }
@@ -402,7 +419,8 @@ impl<T: bytemuck::Pod, M: Backend> DerefMut for RwLockWriteGuard<'_, T, M> {
 /// The bytes of a region under a lock that is held.
 #[inline]
 fn bytes_of<M: Backend>(region: Guarded, mem: &M) -> &[u8] {
-    // SAFETY: mapped while the lock's handle lives; no process that uses the pool as it should writes while this one has the lock.
+    // SAFETY: mapped while the lock's handle lives; no process that uses the pool as it should writes while this one
+    // has the lock.
     unsafe { std::slice::from_raw_parts(region.pointer(mem), region.len()) }
 }
 
@@ -458,8 +476,8 @@ impl<M: Backend> RegionsWriteGuard<'_, M> {
         self.hold.refuse_forked();
         let (hold, mem) = (&self.hold, self.mem);
         hold.regions().map(move |region| {
-            // SAFETY: as for a shared hold; this thread alone has the lock, the guard is borrowed, and each region is given once: their places were checked
-            // when the lock was opened, each behind the one before it.
+            // SAFETY: as for a shared hold; this thread alone has the lock, the guard is borrowed, and each region is
+            // given once: their places were checked when the lock was opened, each behind the one before it.
             unsafe { std::slice::from_raw_parts_mut(region.pointer(mem), region.len()) }
         })
     }

@@ -11,9 +11,9 @@ use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::alloc::holes;
 use crate::pod::format::geometry::FRAME;
-use crate::pod::format::host::{self, HostPhase, HostRecord, HostState};
-use crate::pod::format::log::{self, Entry};
+use crate::pod::format::host_entry::{self, HostPhase, HostRecord, HostState};
 use crate::pod::format::record::{Phase, ProcessRecord, State};
+use crate::pod::format::recovery_log::{self, Entry};
 use crate::pod::format::superblock::{EPOCH, EPOCH_FIRST, Kind, RECOVERIES};
 use crate::pod::group::Group;
 use crate::pod::hosts::lease;
@@ -25,7 +25,7 @@ use crate::pod::reclaim::backlog::{self, Amount, Backlog};
 use crate::pod::tasks::TaskList;
 use crate::sync::array::Array;
 use crate::sync::directory::inspect;
-use crate::sync::inspect::{Seen, inspect as inspect_lock};
+use crate::sync::inspect::{LockState, inspect as inspect_lock};
 use crate::sync::object::Object;
 
 /// A pool's figures. Those of a pool in use may not fit together.
@@ -111,8 +111,8 @@ pub struct RecoveryStat {
     pub began_ns: u64,
     /// Nanoseconds that it took.
     pub took_ns: u64,
-    /// What it did: `finished` or `undone` for an operation, and the registered steps that found something to do; `failed` if one of them
-    /// could not be done.
+    /// What it did: `finished` or `undone` for an operation, and the registered steps that found something to do;
+    /// `failed` if one of them could not be done.
     pub done: Vec<&'static str>,
 }
 
@@ -156,7 +156,7 @@ pub struct LockStat {
     pub index: Option<u32>,
     /// Who holds it, and who waits for it.
     #[serde(flatten)]
-    pub seen: Seen,
+    pub seen: LockState,
 }
 
 /// A process that has the pool open.
@@ -219,8 +219,8 @@ pub struct LaggardStat {
 impl<M: Memory> Pool<M> {
     /// Reads the pool's figures.
     ///
-    /// Cost: some loads for each entry of the directory, each place, each chunk of the retired lists, and each map, lock, task
-    /// list and group, and a peek for each worker and map.
+    /// Cost: some loads for each entry of the directory, each place, each chunk of the retired lists, and each map,
+    /// lock, task list and group, and a peek for each worker and map.
     pub fn stat(&self) -> Result<Stat> {
         stat(&self.worker()?, self.file_bytes())
     }
@@ -328,7 +328,7 @@ fn laggards<M: Memory>(worker: &Worker<M>, backlog: &Backlog) -> Vec<LaggardStat
 fn hosts<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<HostStat> {
     let (mem, geometry) = (worker.mem(), worker.geometry());
     let mut hosts = Vec::new();
-    for id in 1..host::hosts_high(mem, geometry) {
+    for id in 1..host_entry::hosts_high(mem, geometry) {
         let record = HostRecord::new(geometry, id);
         let state = HostState::decode(record.state().load(mem));
         if let Err(error) = record.read(mem) {
@@ -446,18 +446,18 @@ fn recent<M: Memory>(worker: &Worker<M>) -> Vec<RecoveryStat> {
     let steps = worker.pod().hooks().steps;
     let name = |entry: &Entry| -> Vec<&'static str> {
         let operation = [
-            (log::FINISHED, "finished"),
-            (log::UNDONE, "undone"),
-            (log::FAILED, "failed"),
+            (recovery_log::FINISHED, "finished"),
+            (recovery_log::UNDONE, "undone"),
+            (recovery_log::FAILED, "failed"),
         ];
         let steps = steps.iter().enumerate();
-        let steps = steps.map(|(n, step)| (1 << (log::FIRST_STEP + n as u32), step.name));
+        let steps = steps.map(|(n, step)| (1 << (recovery_log::FIRST_STEP + n as u32), step.name));
         let all = operation.into_iter().chain(steps);
         all.filter(|(bit, _)| entry.done & bit != 0)
             .map(|(_, name)| name)
             .collect()
     };
-    log::read(worker.mem(), worker.geometry())
+    recovery_log::read(worker.mem(), worker.geometry())
         .into_iter()
         .map(|entry| RecoveryStat {
             number: entry.number,

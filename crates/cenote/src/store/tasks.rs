@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::memory::{Coherent, Memory};
-use crate::pod::tasks::{Next, Plan, TaskList};
+use crate::pod::tasks::{NextTask, Plan, TaskList};
 
 /// The time between two polls of a worker that has found nothing to do.
 const POLL: Duration = Duration::from_millis(1);
@@ -49,13 +49,14 @@ pub struct Tasks<M: Memory = Coherent> {
 }
 
 impl<M: Memory> Pool<M> {
-    /// The task list of a name, created by this plan if there is none. The handle belongs to this thread; each thread opens
-    /// its own.
+    /// The task list of a name, created by this plan if there is none. The handle belongs to this thread; each thread
+    /// opens its own.
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full), [`Error::Name`](crate::Error::Name),
-    /// [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::Option`](crate::Error::Option).
     pub fn tasks(&self, name: &str, plan: &Plan) -> Result<Tasks<M>> {
         self.with(TaskList::open_or_create(self.worker()?, name, plan)?)
     }
@@ -64,7 +65,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::TooMany`](crate::Error::TooMany).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_tasks(&self, name: &str) -> Result<Tasks<M>> {
         self.with(TaskList::open(self.worker()?, name)?)
     }
@@ -90,21 +92,22 @@ impl<M: Memory> Tasks<M> {
         &self.pool
     }
 
-    /// Sets for how long nothing may change in a living worker's tasks before another worker does them too. Default ten seconds. It should
-    /// be longer than any task takes.
+    /// Sets for how long nothing may change in a living worker's tasks before another worker does them too. Default ten
+    /// seconds. It should be longer than any task takes.
     pub fn set_timeout(&mut self, time: Duration) {
         self.timeout = polls(time);
     }
 
-    /// The next task, if there is one to do now; [`TaskList::take`] with the timeout that was set. On [`Next::Wait`], sleep
-    /// for a millisecond or so and call it again.
+    /// The next task, if there is one to do now; [`TaskList::take`] with the timeout that was set. On
+    /// [`NextTask::Wait`], sleep for a millisecond or so and call it again.
     ///
     /// Cost: that of [`TaskList::take`].
-    pub fn next(&self) -> Result<Next> {
+    pub fn next(&self) -> Result<NextTask> {
         self.list.take(self.timeout)
     }
 
-    /// Does tasks until all tasks of all phases have results, whichever workers commit them. Returns how many this call committed.
+    /// Does tasks until all tasks of all phases have results, whichever workers commit them. Returns how many this call
+    /// committed.
     ///
     /// `work` returns a task's result. Two workers may do one task, so `work` must have no effect but its result, or
     /// only effects that may come twice. An error of `work` ends the call; other workers, or a later call, do the task.
@@ -117,12 +120,12 @@ impl<M: Memory> Tasks<M> {
         let mut first = 0;
         loop {
             match self.next()? {
-                Next::Task(task) => {
+                NextTask::Task(task) => {
                     let result = work(task)?;
                     first += u64::from(self.list.commit(task, &result)? == crate::Committed::First);
                 }
-                Next::Wait => std::thread::sleep(POLL),
-                Next::Done => return Ok(first),
+                NextTask::Wait => std::thread::sleep(POLL),
+                NextTask::Done => return Ok(first),
             }
         }
     }

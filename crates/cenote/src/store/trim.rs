@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::pool::Pool;
 use crate::error::{Error, Result};
-use crate::memory::{MapError, Memory};
+use crate::memory::{MappingError, Memory};
 use crate::pod::Worker;
 use crate::pod::alloc::holes;
 use crate::pod::alloc::orphans::reclaim_empty_blocks;
@@ -39,8 +39,8 @@ pub struct TrimReport {
 }
 
 impl<M: Memory> Pool<M> {
-    /// Gives free memory back to the file system, in pieces of 2 MiB; smaller free pieces stay. The memory is reserved again
-    /// before it is used; if the file system has no room then, the pool is full. Waits a moment for readers.
+    /// Gives free memory back to the file system, in pieces of 2 MiB; smaller free pieces stay. The memory is reserved
+    /// again before it is used; if the file system has no room then, the pool is full. Waits a moment for readers.
     ///
     /// It is an error on incoherent memory, and where the file system cannot punch holes.
     ///
@@ -56,7 +56,7 @@ impl<M: Memory> Pool<M> {
         let mut waiting_bytes = 0;
         for attempt in 0..ATTEMPTS {
             let trimmed = match holes::punch_reclaimable(&worker, usize::MAX) {
-                Err(error @ Error::Map(MapError::Unsupported(_))) => {
+                Err(error @ Error::Mapping(MappingError::Unsupported(_))) => {
                     // The holes still have their bytes.
                     for hole in holes::list(&worker)? {
                         holes::fill(&worker, hole.frame)?;

@@ -1,8 +1,8 @@
 //! Arrays of locks: many of one form under one name, in one allocation.
 //!
-//! **State.** A line that says form and number, protected; then the locks, each as it would be alone, with its own header. So slots name the
-//! lock of an array as they name others, and recovery and successors find it by its offset. All are in incarnation 0, as an array's name
-//! is never removed.
+//! **State.** A line that says form and number, protected; then the locks, each as it would be alone, with its own
+//! header. So slots name the lock of an array as they name others, and recovery and successors find it by its offset.
+//! All are in incarnation 0, as an array's name is never removed.
 //!
 //! **A crash** of the maker leaves an auxiliary object that recovery frees, or an array with a name.
 
@@ -19,7 +19,7 @@ use crate::memory::checked::{published, unpublished};
 use crate::memory::{LINE, Memory};
 
 use crate::pod::alloc::slab::check_fits;
-use crate::pod::format::slots::{SLOTS, Slot};
+use crate::pod::format::lock_slots::{SLOTS, Slot};
 use crate::pod::names::directory::{self, KIND_LOCKS, Named};
 use crate::pod::{Worker, alloc::heap};
 
@@ -141,7 +141,8 @@ impl Array {
         }
     }
 
-    /// The numbers of the locks that slots of workers name, in order: of locks that are held or waited for, and of some that were.
+    /// The numbers of the locks that slots of workers name, in order: of locks that are held or waited for, and of some
+    /// that were.
     pub fn named_by_slots<M: Memory>(self, worker: &Worker<M>) -> Vec<u32> {
         let slots = (0..worker.pod().workers_high()).flat_map(|place| (0..SLOTS).map(move |n| (place, n)));
         let mut named: Vec<u32> = slots
@@ -185,7 +186,8 @@ pub struct LockArray<M: Memory, L: OfForm<M>> {
 impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     /// Opens the array of a name, or creates it with so many locks.
     ///
-    /// Cost: a search of the names; for a new array an allocation, and a write of each lock, under the directory's lock.
+    /// Cost: a search of the names; for a new array an allocation, and a write of each lock, under the directory's
+    /// lock.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, count: u32) -> Result<Self> {
         if count == 0 || count > LOCKS_MAX {
@@ -239,7 +241,8 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
         self.array.count
     }
 
-    /// A handle on one of its locks, counted from 0. A thread that holds a lock by one handle gets [`Error::Deadlock`] by another handle on it.
+    /// A handle on one of its locks, counted from 0. A thread that holds a lock by one handle gets [`Error::Deadlock`]
+    /// by another handle on it.
     ///
     /// Cost: two words of the lock's header.
     ///

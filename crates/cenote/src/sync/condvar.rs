@@ -1,14 +1,15 @@
 //! The condition variable: waiting for what others do under a lock.
 //!
-//! It is an [event count](crate::pod::instance::event_count). **The waiter** has the lock. It says in a slot that it waits, prepares to
-//! wait on the event count, unlocks, sleeps until the count is another, and locks again. **The notifier** increments the count, and wakes
-//! one of the sleepers, or all. No waiter misses a notifier that changes the condition under the lock and notifies after that: a waiter that
-//! read the condition before the change had prepared to wait.
+//! It is an [event count](crate::pod::instance::event_count). **The waiter** has the lock. It says in a slot that it
+//! waits, prepares to wait on the event count, unlocks, sleeps until the count is another, and locks again. **The
+//! notifier** increments the count, and wakes one of the sleepers, or all. No waiter misses a notifier that changes the
+//! condition under the lock and notifies after that: a waiter that read the condition before the change had prepared to
+//! wait.
 //!
-//! **A crash** of a waiter leaves a slot that says so. Recovery puts it at rest, and notifies all, as the dead waiter may have been the
-//! only one that was woken. Sleepers check for deaths every [`LONGEST`]. So if a notification dies with the waiter that it woke, the
-//! others wake then at the latest; at once if anybody watches. A crash of a notifier between the count and the system call leaves
-//! sleepers that see the count when their time is over.
+//! **A crash** of a waiter leaves a slot that says so. Recovery puts it at rest, and notifies all, as the dead waiter
+//! may have been the only one that was woken. Sleepers check for deaths every [`LONGEST`]. So if a notification dies
+//! with the waiter that it woke, the others wake then at the latest; at once if anybody watches. A crash of a notifier
+//! between the count and the system call leaves sleepers that see the count when their time is over.
 //!
 //! **In a pod** a notification wakes sleepers of the notifier's own host; others poll the count every [`APART`].
 
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::recovery::recover_dead;
-use crate::pod::format::slots::SlotState;
+use crate::pod::format::lock_slots::SlotState;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::{Worker, instance::event_count, names::rename};
 
@@ -57,7 +58,8 @@ impl<M: Memory> Condvar<M> {
         Handle::open(worker, name, Form::Condvar).map(Self)
     }
 
-    /// Unlocks, waits for a notification, and locks again. It may return without a notification: the caller must check its condition again.
+    /// Unlocks, waits for a notification, and locks again. It may return without a notification: the caller must check
+    /// its condition again.
     ///
     /// The returned guard says whether the lock's last owner died, as any other does.
     ///
@@ -193,7 +195,8 @@ impl<M: Memory> Condvar<M> {
         if handle.is_forked() {
             return Err(Error::Forked);
         }
-        // What was stored under the lock is visible before this reads the event count: a waiter prepares its wait under the lock.
+        // What was stored under the lock is visible before this reads the event count: a waiter prepares its wait under
+        // the lock.
         notify_all(handle.mem(), handle.object.event_count());
         Ok(())
     }

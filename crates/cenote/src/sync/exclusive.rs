@@ -1,26 +1,30 @@
 //! The exclusive hold of a mutex and of a reader-writer lock: a word that names its [owner](super::owner), with a
 //! [queue](super::wait_queue) before it.
 //!
-//! **Taking it.** A thread that finds the word free may take it, even if others wait: they are asleep, and to wake one of them for each hold
-//! takes longer than most holds. A thread that does not find it free joins the queue. The foremost waiter sleeps on the lock's event count until
-//! the owner has unlocked. If it was woken [`IN_VAIN`] times and another thread was quicker, it says *queue first*: from then on newcomers
-//! join the queue, and the foremost waiter has the lock next, except for threads that had read before: once each,
-//! or [`UNASKED`] times where caches are incoherent. A thread that takes the lock from the queue withdraws *queue first*.
+//! **Taking it.** A thread that finds the word free may take it, even if others wait: they are asleep, and to wake one
+//! of them for each hold takes longer than most holds. A thread that does not find it free joins the queue. The first
+//! waiter sleeps on the lock's event count until the owner has unlocked. If it was woken [`WAKES_BEFORE_HANDOFF`] times
+//! and another thread was quicker, it sets *handoff*: from then on newcomers join the queue, and the first waiter has
+//! the lock next, except for threads that had read before: once each, or [`BARGES_UNCHECKED`] times where caches are
+//! incoherent. A thread that takes the lock from the queue withdraws *handoff*.
 //!
-//! Where holds are long, newcomers would have the foremost waiter woken in vain for each of them. So an owner that took the lock from the
-//! queue, and has had it for longer than it takes to wake a thread, says *queue first* itself before it unlocks, if anybody stands behind it.
+//! Where holds are long, newcomers would have the first waiter woken in vain for each of them. So an owner that took
+//! the lock from the queue, and has had it for longer than it takes to wake a thread, says *handoff* itself before it
+//! unlocks, if anybody stands behind it.
 //!
 //! Taking the word publishes nothing but the owner's identity, so it is an acquiring exchange, as in all locks here.
 //!
-//! **Giving it back.** The word, then the event count. An owner that came through the queue stands foremost in it until then: the next
-//! waiter is woken when the lock is free, not before.
+//! **Giving it back.** The word, then the event count. An owner that came through the queue stands first in it until
+//! then: the next waiter is woken when the lock is free, not before.
 //!
-//! **A removed lock** cannot be taken through an older handle ([`owner`](super::owner)): a thread that asks for it, or is about to sleep for
-//! its owner, checks whether it was removed. The remover wakes the foremost waiter; each waiter, as it leaves, wakes the one behind it.
+//! **A removed lock** cannot be taken through an older handle ([`owner`](super::owner)): a thread that asks for it, or
+//! is about to sleep for its owner, checks whether it was removed. The remover wakes the first waiter; each waiter, as
+//! it leaves, wakes the one behind it.
 //!
-//! **A crash** of the owner is found by the foremost waiter, which sleeps on the owner's death slot; a crash of the foremost waiter by the one
-//! behind it. A crash of a worker that said *queue first* leaves that as it is; the next owner that comes through the queue withdraws
-//! it. The queue passes no news of deaths on: the word names the dead owner that the next one is told of.
+//! **A crash** of the owner is found by the first waiter, which sleeps on the owner's death slot; a crash of the first
+//! waiter by the one behind it. A crash of a worker that said *handoff* leaves that as it is; the next owner that comes
+//! through the queue withdraws it. The queue passes no news of deaths on: the word names the dead owner that the next
+//! one is told of.
 
 use super::held::Handle;
 use super::owner::{is_free, take_word};
@@ -30,29 +34,29 @@ use super::wait_queue::{Wait, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::format::slots::{SlotState, Turn};
+use crate::pod::format::lock_slots::{SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 
-/// How often the foremost waiter is woken in vain before it says *queue first*.
-pub(super) const IN_VAIN: u32 = 4;
-/// Where caches are incoherent, how often a handle takes the word for each time that it checks whether the queue goes first.
-const UNASKED: u32 = 16;
+/// How often the first waiter is woken in vain before it sets *handoff*.
+pub(super) const WAKES_BEFORE_HANDOFF: u32 = 4;
+/// Where caches are incoherent, how often a handle takes the word for each time that it checks whether handoff is set.
+const BARGES_UNCHECKED: u32 = 16;
 
 impl<M: Memory> Handle<M> {
-    /// Whether a newcomer may take the word. Where caches are incoherent the check is another round trip: there it is made once in
-    /// [`UNASKED`] times.
+    /// Whether a newcomer may take the word. Where caches are incoherent the check is another round trip: there it is
+    /// made once in [`BARGES_UNCHECKED`] times.
     #[inline]
     pub(super) fn may_barge(&self) -> bool {
         if !M::COHERENT && !self.asks_now() {
             return true;
         }
-        self.object.queue_first().load(self.mem()) == 0
+        self.object.handoff().load(self.mem()) == 0
     }
 
     fn asks_now(&self) -> bool {
         let unasked = self.unasked.get() + 1;
-        self.unasked.set(unasked % UNASKED);
-        unasked == UNASKED
+        self.unasked.set(unasked % BARGES_UNCHECKED);
+        unasked == BARGES_UNCHECKED
     }
 
     /// Takes the word if it is free and the queue does not go first. Returns whether it did.
@@ -70,7 +74,7 @@ impl<M: Memory> Handle<M> {
     pub(super) fn try_take(&self) -> Result<Option<u64>> {
         let (mem, word) = (self.mem(), self.word());
         let may_barge = self.may_barge();
-        // The waiter that said *queue first* may have died since.
+        // The waiter that said *handoff* may have died since.
         if !may_barge
             && walk_queue(&self.worker, self.object, self.end.load(mem))?
                 .held
@@ -125,9 +129,9 @@ impl<M: Memory> Handle<M> {
         taken
     }
 
-    /// Joins the queue, and takes the word when foremost. The slot stays in the queue if it has taken the word.
+    /// Joins the queue, and takes the word when first. The slot stays in the queue if it has taken the word.
     fn take_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
-        if !self.stand_foremost(slot, waiting)? {
+        if !self.stand_first(slot, waiting)? {
             return Ok(None);
         }
         let seen = self.await_owner(waiting, |seen| {
@@ -141,17 +145,16 @@ impl<M: Memory> Handle<M> {
         Ok(seen)
     }
 
-    /// Joins the queue, and waits until the slot is foremost; `false` if the timeout ended first.
-    pub(super) fn stand_foremost(&self, slot: usize, waiting: &mut Waiting) -> Result<bool> {
+    /// Joins the queue, and waits until the slot is first; `false` if the timeout ended first.
+    pub(super) fn stand_first(&self, slot: usize, waiting: &mut Waiting) -> Result<bool> {
         let (before, _) = self.join(slot);
         crash_point(Point::QueueJoined);
-        let is_foremost =
-            self.is_first(before) || self.wait_in_front(slot, before, waiting)? != Wait::TimedOut;
+        let is_first = self.is_first(before) || self.wait_in_front(slot, before, waiting)? != Wait::TimedOut;
         waiting.begin_anew();
-        Ok(is_foremost)
+        Ok(is_first)
     }
 
-    /// Waits, foremost in the queue, until nobody alive owns the word and `take` takes it. Returns what `take` returned.
+    /// Waits, first in the queue, until nobody alive owns the word and `take` takes it. Returns what `take` returned.
     pub(super) fn await_owner(
         &self,
         waiting: &mut Waiting,
@@ -173,10 +176,10 @@ impl<M: Memory> Handle<M> {
                 Next::GiveUp if !asks && !mutant::is(Mutant::GivenUpUnasked) => true,
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
-                    if in_vain >= IN_VAIN {
+                    if in_vain >= WAKES_BEFORE_HANDOFF {
                         // NO PAIR: hint
-                        self.object.queue_first().store(mem, 1);
-                        crash_point(Point::QueueFirst);
+                        self.object.handoff().store(mem, 1);
+                        crash_point(Point::QueueHandoff);
                     }
                     in_vain += 1;
                     let seen = word.load(mem);
@@ -191,9 +194,9 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Withdraws *queue first*: newcomers may take the word again.
+    /// Withdraws *handoff*: newcomers may take the word again.
     pub(super) fn take_back_first(&self) {
-        let first = self.object.queue_first();
+        let first = self.object.handoff();
         if first.load(self.mem()) != 0 {
             // NO PAIR: hint
             first.store(self.mem(), 0);
@@ -211,7 +214,7 @@ impl<M: Memory> Handle<M> {
         self.release(slot);
     }
 
-    /// The same for an owner that stands foremost in the queue.
+    /// The same for an owner that stands first in the queue.
     #[cold]
     #[inline(never)]
     fn give_back_queued(&self, slot: usize, turn: Turn, word: u64) {
@@ -219,8 +222,8 @@ impl<M: Memory> Handle<M> {
         let had = mem.kernel().now().saturating_sub(self.taken_at.get());
         if had >= self.worker.limits().long_hold_ns && self.end.load(mem) != self.place(slot, turn).0 {
             // NO PAIR: hint
-            self.object.queue_first().store(mem, 1);
-            crash_point(Point::QueueFirst);
+            self.object.handoff().store(mem, 1);
+            crash_point(Point::QueueHandoff);
         }
         self.tell(self.word(), word, self.object.event_count());
         self.tell_turn(slot, turn.to(SlotState::Rest));

@@ -1,7 +1,8 @@
 //! The guards of locks that are held. Dropping a guard unlocks.
 //!
-//! The guard writes the note; the lock's own form writes the rest. **A crash** while the lock is held leaves the note as it was
-//! set last. A clean unlock sets it to 0 before it gives up the lock; a crash between the two leaves a dead owner without a note.
+//! The guard writes the note; the lock's own form writes the rest. **A crash** while the lock is held leaves the note
+//! as it was set last. A clean unlock sets it to 0 before it gives up the lock; a crash between the two leaves a dead
+//! owner without a note.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -85,7 +86,8 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
         }
     }
 
-    /// Leaves a note: one word, of the caller's choice, about what it is doing. If this owner dies, the next one gets the note.
+    /// Leaves a note: one word, of the caller's choice, about what it is doing. If this owner dies, the next one gets
+    /// the note.
     ///
     /// Cost: a store; a second one in the unlock.
     pub fn set_note(&self, note: u64) {
@@ -100,8 +102,8 @@ impl<'l, M: Memory, L: Release<M>> Guard<'l, M, L> {
 }
 
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
-    /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told of a death, and
-    /// leaves what the lock protects as it found it.
+    /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told
+    /// of a death, and leaves what the lock protects as it found it.
     pub fn poison(self) {
         if !self.lock.handle().is_forked() {
             end(self.lock, self.slot, self.noted.get(), true);
@@ -109,8 +111,9 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
         std::mem::forget(self);
     }
 
-    /// Draws a fencing token: a number greater than all that were drawn under this lock before. A service outside the pool that refuses a lower
-    /// token than it has seen is safe from an owner that was taken for dead, on a host that was fenced. 0 in a forked child.
+    /// Draws a fencing token: a number greater than all that were drawn under this lock before. A service outside the
+    /// pool that refuses a lower token than it has seen is safe from an owner that was taken for dead, on a host that
+    /// was fenced. 0 in a forked child.
     ///
     /// Cost: a load and a store.
     pub fn fencing_token(&self) -> u64 {
@@ -120,7 +123,7 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
         }
         let (mem, token) = (handle.mem(), handle.object.token());
         let drawn = token.load(mem).wrapping_add(1);
-        // PAIRS WITH: sync::guard::fencing_token
+        // NO PAIR: count
         token.store(mem, drawn);
         drawn
     }
@@ -155,7 +158,8 @@ impl<M: Memory, L: Release<M>> Drop for Guard<'_, M, L> {
     }
 }
 
-/// Ends a hold that left a note, or that a panic ends. Takes the guard's parts, so that the guard need not be in memory.
+/// Ends a hold that left a note, or that a panic ends. Takes the guard's parts, so that the guard need not be in
+/// memory.
 #[cold]
 #[inline(never)]
 fn end<M: Memory, L: Release<M>>(lock: &L, slot: usize, noted: bool, poisoned: bool) {
@@ -172,8 +176,9 @@ fn end<M: Memory, L: Release<M>>(lock: &L, slot: usize, noted: bool, poisoned: b
 #[must_use = "a lock is unlocked when its guard is dropped"]
 pub struct ReadGuard<'l, M: Memory> {
     lock: &'l super::ReadWriteLock<M>,
-    /// The slot, and [`RECOVERED`] if the last exclusive owner died; the handle says which. Two words in all, so that a guard stays in registers: written to
-    /// memory field by field and read back as a whole, it costs three times what the lock does.
+    /// The slot, and [`RECOVERED`] if the last exclusive owner died; the handle says which. Two words in all, so that a
+    /// guard stays in registers: written to memory field by field and read back as a whole, it costs three times what
+    /// the lock does.
     slot: usize,
 }
 
@@ -198,8 +203,8 @@ impl<'l, M: Memory> ReadGuard<'l, M> {
         }
     }
 
-    /// Whether the last exclusive owner has unlocked. If it died, all readers are told until an exclusive owner has repaired
-    /// what the lock protects, and unlocked.
+    /// Whether the last exclusive owner has unlocked. If it died, all readers are told until an exclusive owner has
+    /// repaired what the lock protects, and unlocked.
     pub fn acquired(&self) -> Acquired {
         match self.slot & RECOVERED {
             0 => Acquired::Clean,

@@ -1,15 +1,15 @@
 //! The held-locks log: which slot of its worker area a worker uses for which lock, and the handles' common part.
 //!
 //! Before a worker touches a lock's word, one of its slots names the lock. So recovery finds every lock that the worker
-//! may hold. The name stays when the lock is unlocked: the next use of the same lock then writes nothing. Whether the worker
-//! holds the lock, the lock's own words say.
+//! may hold. The name stays when the lock is unlocked: the next use of the same lock then writes nothing. Whether the
+//! worker holds the lock, the lock's own words say.
 //!
-//! **Writers.** A worker writes its own slots, while they are at rest or it uses them. It caches what it knows of them in
-//! [`OwnSlots`](crate::pod::format::slots::OwnSlots), so that it finds a slot in use without reading the pool.
+//! **Writers.** A worker writes its own slots, while they are at rest or it uses them. It caches what it knows of them
+//! in [`OwnSlots`](crate::pod::format::lock_slots::OwnSlots), so that it finds a slot in use without reading the pool.
 //!
-//! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [Recovery](super::recovery) ends that. A slot that
-//! it cannot end yet, because a living worker stands in front, stays until the waiter behind goes past it. Until then nobody
-//! uses the slot, not even the place's next worker.
+//! **A crash** leaves a slot that names a lock, and perhaps stands in its queue. [Recovery](super::recovery) ends that.
+//! A slot that it cannot end yet, because a living worker stands in front, stays until the waiter behind goes past it.
+//! Until then nobody uses the slot, not even the place's next worker.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::memory::{ForkWatch, Memory, SyncWord, compiler_barrier, forked};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
+use crate::pod::format::lock_slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::instance::back_off::BackOff;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
@@ -50,7 +50,7 @@ pub struct Handle<M: Memory> {
     first: Slot,
     /// The slot used last.
     slot: Cell<usize>,
-    /// How often the lock was taken without checking whether the queue goes first.
+    /// How often the lock was taken without checking whether handoff is set.
     pub(super) unasked: Cell<u32>,
     /// How many polls a wait is worth.
     worth: Worth,
@@ -154,7 +154,8 @@ impl<M: Memory> Handle<M> {
         self.own(slot).turn().store(self.mem(), turn.0);
     }
 
-    /// The slot used last, if it names this lock. Where the lock's word names its owner, the word tells whether the slot is in use.
+    /// The slot used last, if it names this lock. Where the lock's word names its owner, the word tells whether the
+    /// slot is in use.
     #[inline]
     pub(super) fn named(&self) -> Option<usize> {
         let slot = self.slot.get() % SLOTS;
@@ -162,8 +163,8 @@ impl<M: Memory> Handle<M> {
         (is_named && !self.is_forked()).then_some(slot)
     }
 
-    /// The slot used last, if it is free and names this lock. Does not mark it used, nor check that no other slot of this worker is used
-    /// for the same lock: see [`Handle::refuse_twice`].
+    /// The slot used last, if it is free and names this lock. Does not mark it used, nor check that no other slot of
+    /// this worker is used for the same lock: see [`Handle::refuse_twice`].
     #[inline]
     pub(super) fn ready(&self) -> Option<usize> {
         self.named().filter(|&slot| !self.worker.slots().used[slot].get())
@@ -188,8 +189,8 @@ impl<M: Memory> Handle<M> {
 
     /// Stores a value that others may wait for, and wakes them.
     ///
-    /// Cost: a store and a load; a swap instead of the store where processes of other hosts may sleep. An exchange and a system
-    /// call if a thread sleeps.
+    /// Cost: a store and a load; a swap instead of the store where processes of other hosts may sleep. An exchange and
+    /// a system call if a thread sleeps.
     #[inline(always)]
     pub(super) fn tell(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         if !self.is_lazy {
@@ -209,7 +210,7 @@ impl<M: Memory> Handle<M> {
     fn tell_apart(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
         // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
-        word.announce(&self.mem, value);
+        word.store_seq_cst(&self.mem, value);
         crash_point(Point::HeldNotNotified);
         event_count::notify_waiting(&self.mem, event_count);
     }
@@ -252,7 +253,8 @@ impl<M: Memory> Handle<M> {
 
     /// Finds a slot for this lock, and marks it used.
     ///
-    /// Cost: nothing if the last use of the slot was for this lock, else two stores, and a load for each slot that is read.
+    /// Cost: nothing if the last use of the slot was for this lock, else two stores, and a load for each slot that is
+    /// read.
     #[inline]
     pub(super) fn claim(&self) -> Result<usize> {
         if self.is_forked() {

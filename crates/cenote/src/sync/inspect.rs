@@ -1,5 +1,5 @@
-//! Who holds a lock and who waits for it, for people to read. Nothing depends on it: while others change the lock, the parts of
-//! the answer may not fit together.
+//! Who holds a lock and who waits for it, for people to read. Nothing depends on it: while others change the lock, the
+//! parts of the answer may not fit together.
 
 use super::Owner;
 use super::object::{Form, Object};
@@ -8,7 +8,7 @@ use super::wait_queue::{DIRTY, former, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
+use crate::pod::format::lock_slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::lock::is_gone;
 
 /// The most walks along a queue that others change.
@@ -26,7 +26,7 @@ pub struct Holder {
 
 /// The state of a lock.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Seen {
+pub struct LockState {
     /// Its form.
     pub form: Form,
     /// Who owns it exclusively. If that worker is not alive, the next owner will be told.
@@ -45,7 +45,7 @@ pub struct Seen {
 /// Reads the state of a lock.
 ///
 /// Cost: up to three loads for each slot of the pool's workers; for a queue lock some more for each waiter.
-pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
+pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<LockState> {
     let mem = worker.mem();
     let holder = |identity: u64| -> Result<Holder> {
         Ok(Holder {
@@ -60,7 +60,7 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
         _ if is_nobody(word) => None,
         _ => Some(word),
     };
-    let mut seen = Seen {
+    let mut seen = LockState {
         form: object.form(),
         owner: owner.map(holder).transpose()?,
         readers: Vec::new(),
@@ -91,8 +91,8 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Seen> {
     Ok(seen)
 }
 
-/// The identity of the foremost worker in a queue. Workers that join or leave meanwhile may lead the walk to a turn that is over: then it walks
-/// again, [`WALKS`] times at most.
+/// The identity of the first worker in a queue. Workers that join or leave meanwhile may lead the walk to a turn that
+/// is over: then it walks again, [`WALKS`] times at most.
 fn owner_of_queue<M: Memory>(worker: &Worker<M>, object: Object) -> Result<Option<u64>> {
     let mem = worker.mem();
     let now = || (object.unlinks().load(mem), object.word().load(mem));

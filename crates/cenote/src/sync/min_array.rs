@@ -1,9 +1,11 @@
-//! A recoverable lock from the theory, to compare with (Lupin, table 2): after Jayanti and Joshi, *Recoverable mutual exclusion
-//! with abortability*, Computing 104(10), 2022. Threads draw tokens and register them in a min-array (Jayanti, *f-arrays*, PODC 2002): a
-//! tree in which each node has the least token below it. A thread that leaves gives the lock to the least.
+//! A recoverable lock from the theory, to compare with (Lupin, table 2): after Jayanti and Joshi, *Recoverable mutual
+//! exclusion with abortability*, Computing 104(10), 2022. Threads draw tokens and register them in a min-array
+//! (Jayanti, *f-arrays*, PODC 2002): a tree in which each node has the least token below it. A thread that leaves gives
+//! the lock to the least.
 //!
-//! A passage costs some ten exchanges for each doubling of the threads, all of contended words. Its owner and its waiters can be read
-//! from memory at any moment, which is what recovery needs. This implementation has no recovery: a death stops everybody for ever.
+//! A passage costs some ten exchanges for each doubling of the threads, all of contended words. Its owner and its
+//! waiters can be read from memory at any moment, which is what recovery needs. This implementation has no recovery: a
+//! death stops everybody for ever.
 
 use super::wait::{Timeout, Waiting};
 use crate::memory::checked::sync_word;
@@ -100,14 +102,14 @@ impl MinArrayLock {
         self.turns().store(mem, turns);
         // PAIRS WITH: sync::min_array::promote
         // Visible before the root is read: a thread that registers in between finds the lock free, or is found.
-        self.status().announce(mem, turns);
+        self.status().store_seq_cst(mem, turns);
         self.promote(mem);
     }
 
     fn register<M: Memory>(self, mem: &M, thread: u64, value: u64) {
         let leaf = self.threads + thread;
         // PAIRS WITH: sync::min_array::refresh
-        self.node(leaf).announce(mem, value << TAG_BITS);
+        self.node(leaf).store_seq_cst(mem, value << TAG_BITS);
         let mut n = leaf / 2;
         while n > 0 {
             // If it fails twice, another thread has read both children since.
@@ -129,6 +131,7 @@ impl MinArrayLock {
 
     /// Gives a free lock to the least token's thread, and lets the owner go.
     fn promote<M: Memory>(self, mem: &M) {
+        // PAIRS WITH: sync::min_array::promote, sync::min_array::unlock
         let mut status = self.status().load(mem);
         if status & OWNED == 0 {
             // PAIRS WITH: sync::min_array::refresh

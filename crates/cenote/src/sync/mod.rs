@@ -24,21 +24,21 @@
 //! | `min_array` | a recoverable lock of another kind, to compare with |
 //! | `inspect` | who holds a lock and who waits, for people to read |
 //!
-//! **Contract of all forms.** At most one living worker owns a lock exclusively. When an owner dies, the next worker that asks gets
-//! the lock at once, without a timeout, as soon as [`is_gone`](crate::pod::lock::is_gone) knows of the death. The
-//! successor is told: [`Acquired::Recovered`] says who died, and the *note*, one word that the dead owner left
-//! ([`Guard::set_note`]). If the successor dies before it has unlocked, the next owner is told of the successor, with
-//! the note as it then is: a new one, or still the first one. An unlock ends that.
+//! **Contract of all forms.** At most one living worker owns a lock exclusively. When an owner dies, the next worker
+//! that asks gets the lock at once, without a timeout, as soon as [`is_gone`](crate::pod::lock::is_gone) knows of the
+//! death. The successor is told: [`Acquired::Recovered`] says who died, and the *note*, one word that the dead owner
+//! left ([`Guard::set_note`]). If the successor dies before it has unlocked, the next owner is told of the successor,
+//! with the note as it then is: a new one, or still the first one. An unlock ends that.
 //!
-//! **A panic** that drops a guard is no unlock: what the lock protects is as a death would have left it. So the next owner is
-//! told as if the thread had died, with its note. The same holds for a guard that a destructor takes and drops while its
-//! thread unwinds.
+//! **A panic** that drops a guard is no unlock: what the lock protects is as a death would have left it. So the next
+//! owner is told as if the thread had died, with its note. The same holds for a guard that a destructor takes and drops
+//! while its thread unwinds.
 //!
-//! **Misuse.** A thread that asks for a lock that it holds gets [`Error::Deadlock`](crate::Error::Deadlock); it does not hang. A
-//! forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it inherits do nothing.
+//! **Misuse.** A thread that asks for a lock that it holds gets [`Error::Deadlock`](crate::Error::Deadlock); it does
+//! not hang. A forked child gets [`Error::Forked`](crate::Error::Forked), and the guards that it inherits do nothing.
 //!
-//! **Handles** belong to a thread. A thread can hold or wait for [`SLOTS`](crate::pod::format::slots::SLOTS) locks at a time; one
-//! more is [`Error::TooManyLocks`](crate::Error::TooManyLocks).
+//! **Handles** belong to a thread. A thread can hold or wait for [`SLOTS`](crate::pod::format::lock_slots::SLOTS) locks
+//! at a time; one more is [`Error::TooManyLocks`](crate::Error::TooManyLocks).
 //!
 //! The protocol page is `docs/protocols/locks.md`.
 

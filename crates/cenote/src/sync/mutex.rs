@@ -1,8 +1,9 @@
-//! The mutex: what most users want. Its word and its queue are described in [`exclusive`](super::exclusive), the slots in
-//! [`held`](super::held).
+//! The mutex: what most users want. Its word and its queue are described in [`exclusive`](super::exclusive), the slots
+//! in [`held`](super::held).
 //!
-//! **A crash** of the owner leaves its identity in the word. The foremost waiter sees that it is gone and exchanges the word; recovery
-//! may mark it *owner died* before. A crash of a waiter leaves its slot in the queue; the waiter behind goes past it.
+//! **A crash** of the owner leaves its identity in the word. The first waiter sees that it is gone and exchanges the
+//! word; recovery may mark it *owner died* before. A crash of a waiter leaves its slot in the queue; the waiter behind
+//! goes past it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -35,8 +36,8 @@ impl<M: Memory> Mutex<M> {
 
     /// Waits for the mutex.
     ///
-    /// Cost if nobody has it: a load, a compare-exchange; a store and a load for the unlock. Waiters sleep. Fails if this thread has
-    /// the mutex already, holds too many locks, or is in a forked child.
+    /// Cost if nobody has it: a load, a compare-exchange; a store and a load for the unlock. Waiters sleep. Fails if
+    /// this thread has the mutex already, holds too many locks, or is in a forked child.
     ///
     /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).

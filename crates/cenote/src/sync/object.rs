@@ -1,16 +1,17 @@
-//! A lock's bytes in the pool. They stay as long as the pool does. If the lock's name is removed, another lock of the same form may use them.
+//! A lock's bytes in the pool. They stay as long as the pool does. If the lock's name is removed, another lock of the
+//! same form may use them.
 //!
 //! | line | words |
 //! |---|---|
 //! | 0 | protected: what this is, and which [`Form`] |
-//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether the queue goes first; the event count; the count of [incarnations](crate::pod::names::rename) |
+//! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether handoff is set; the event count; the count of [incarnations](crate::pod::names::rename) |
 //! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
 //! | 3 | sync: the end of the queue of waiters, where the word is something else; how often a slot was unlinked from the queue |
 //! | 4 and on | reader-writer lock only, sync: a bit for each worker place that may be reading |
 //! | 4 and on | semaphore only, sync: of each permit its owner and its note; line 2 says how many there are |
 //!
-//! Creation: the object is the creator's auxiliary allocation until an entry of the directory refers to it. So a crash leaves either a
-//! whole lock, perhaps without a name, or bytes that recovery frees.
+//! Creation: the object is the creator's auxiliary allocation until an entry of the directory refers to it. So a crash
+//! leaves either a whole lock, perhaps without a name, or bytes that recovery frees.
 
 use super::removal::ready;
 use crate::causes::{Found, Structure};
@@ -20,7 +21,7 @@ use crate::memory::{LINE, Memory, SyncWord};
 
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
-pub use crate::pod::format::form::Form;
+pub use crate::pod::format::lock_kind::Form;
 use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, KIND_LOCK, KIND_LOCKS, Named};
 use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
 
@@ -54,8 +55,8 @@ pub(super) fn bytes<M: Memory>(worker: &Worker<M>, form: Form) -> u64 {
 impl Object {
     /// Opens the lock of a name, or creates it. Returns the lock and its incarnation.
     ///
-    /// Cost: a search of the names; for a new lock a search of the entries under the directory's lock, and an allocation if no removed
-    /// lock has the form.
+    /// Cost: a search of the names; for a new lock a search of the entries under the directory's lock, and an
+    /// allocation if no removed lock has the form.
     pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
         Self::open_or_create_for(worker, name, form, 0)
     }
@@ -144,9 +145,9 @@ impl Object {
         sync_word(self.base + LINE)
     }
 
-    /// Not 0 if the foremost waiter of the queue is to have it next, and no newcomer.
+    /// Not 0 if the first waiter of the queue is to have it next, and no newcomer.
     #[inline]
-    pub(super) fn queue_first(self) -> SyncWord {
+    pub(super) fn handoff(self) -> SyncWord {
         sync_word(self.base + LINE + 8)
     }
 
@@ -209,7 +210,8 @@ impl Object {
         (0..count).map(move |n| self.permit(n))
     }
 
-    /// The bits of 64 worker places, the bit of place 64 × `n` lowest; `None` beyond the last place, and in other forms.
+    /// The bits of 64 worker places, the bit of place 64 × `n` lowest; `None` beyond the last place, and in other
+    /// forms.
     pub fn readers(self, n: u32) -> Option<SyncWord> {
         let at = HEAD_BYTES + 8 * u64::from(n);
         (self.form == Form::Rw && at < self.bytes).then(|| sync_word(self.base + at))
@@ -230,8 +232,8 @@ fn create<M: Memory>(worker: &Worker<M>, form: Form) -> Result<u64> {
     unpublished(base, len).zero(mem);
     write_header(mem, base, form);
     unpublished(base + COUNT_AT, 8).write_word(mem, UNNAMED);
-    // From here on others access these words past the cache; no line of this host may cover them. Complete before the object is published
-    // with its name.
+    // From here on others access these words past the cache; no line of this host may cover them. Complete before the
+    // object is published with its name.
     mem.invalidate(base, len);
     Ok(base)
 }

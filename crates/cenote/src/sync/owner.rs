@@ -1,5 +1,6 @@
-//! A word that names the exclusive owner of a lock. It is free in an incarnation, with zeroes where an identity has its worker; or an identity;
-//! or with [`OWNER_DIED`] the identity of a former owner, which died or panicked and has had no successor yet.
+//! A word that names the exclusive owner of a lock. It is free in an incarnation, with zeroes where an identity has its
+//! worker; or an identity; or with [`OWNER_DIED`] the identity of a former owner, which died or panicked and has had no
+//! successor yet.
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -10,9 +11,10 @@
 //! | identity | free in the next incarnation | the owner, when it has removed the lock's name |
 //! | free; or identity of a dead worker; or *owner died* | free in the next incarnation | the worker that gives it a name again |
 //!
-//! All but the owner's are compare-exchanges of the whole word. Generations do not come twice, so neither does a word that
-//! names a dead worker: the worker that exchanges it succeeds that very owner. A living owner that panics twice may leave the same word
-//! under two names. So a worker that takes such a word checks after that whether the lock is still what its handle is for.
+//! All but the owner's are compare-exchanges of the whole word. Generations do not come twice, so neither does a word
+//! that names a dead worker: the worker that exchanges it succeeds that very owner. A living owner that panics twice
+//! may leave the same word under two names. So a worker that takes such a word checks after that whether the lock is
+//! still what its handle is for.
 //!
 //! **A crash** leaves the word as it is, and every value has a way out.
 
@@ -74,7 +76,8 @@ impl<M: Memory> Handle<M> {
         }
     }
 
-    /// Whether a word says that nobody owns the lock; with `asks`, that nobody alive does. If so, the lock was not removed before.
+    /// Whether a word says that nobody owns the lock; with `asks`, that nobody alive does. If so, the lock was not
+    /// removed before.
     pub(super) fn is_to_be_had(&self, seen: u64, asks: bool) -> Result<bool> {
         if seen == self.free {
             return Ok(true);
@@ -108,11 +111,11 @@ impl<M: Memory> Handle<M> {
         })
     }
 
-    /// Waits until the word is free or its owner dead, and takes it. Returns the word as it was, or `None` if the timeout ended first.
-    /// Calls `on_wait` before the first wait.
+    /// Waits until the word is free or its owner dead, and takes it. Returns the word as it was, or `None` if the
+    /// timeout ended first. Calls `on_wait` before the first wait.
     ///
-    /// Cost of the first attempt: a compare-exchange; a load if an earlier poll failed, as a failing exchange would take the line from its
-    /// owner and from all that watch it.
+    /// Cost of the first attempt: a compare-exchange; a load if an earlier poll failed, as a failing exchange would
+    /// take the line from its owner and from all that watch it.
     pub(super) fn take_unqueued(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let word = self.word();
         // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock
@@ -157,8 +160,8 @@ impl<M: Memory> Handle<M> {
     }
 }
 
-/// Exchanges an available word for another. Returns what it was, or `None` if a rival was quicker. Recovery is no rival: it may only
-/// have marked a dead owner as one meanwhile.
+/// Exchanges an available word for another. Returns what it was, or `None` if a rival was quicker. Recovery is no
+/// rival: it may only have marked a dead owner as one meanwhile.
 pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64) -> Option<u64> {
     // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock, sync::spin::unlock_removed
     match word.compare_exchange_acquire(mem, seen, new) {

@@ -1,5 +1,6 @@
-//! Locks that do not know their owners, to compare with (Lupin, table 2): test-and-test-and-set, and MCS (Mellor-Crummey and
-//! Scott, 1991). Their waiters wait as in the other locks. A death of an owner stops everybody for ever.
+//! Locks that do not know their owners, to compare with (Lupin, table 2): test-and-test-and-set, and MCS
+//! (Mellor-Crummey and Scott, 1991). Their waiters wait as in the other locks. A death of an owner stops everybody for
+//! ever.
 //!
 //! The caller says where their words are; each needs a line of its own.
 
@@ -64,7 +65,7 @@ impl PlainQueue {
         node.next().store(mem, 0);
         // NO PAIR: unshared
         node.waits().store(mem, 1);
-        // PAIRS WITH: sync::plain::lock, sync::plain::unlock
+        // PAIRS WITH: sync::plain::unlock
         let end = self.0.swap(mem, node.0);
         if end != 0 {
             self.wait(mem, node, Node(end));

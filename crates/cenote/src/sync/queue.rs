@@ -1,9 +1,9 @@
-//! The queue lock: first come, first served. The foremost worker in its [queue](super::wait_queue) owns it, so an unlock is one store:
-//! at rest.
+//! The queue lock: first come, first served. The first worker in its [queue](super::wait_queue) owns it, so an unlock
+//! is one store: at rest.
 //!
-//! **A removed lock.** The end of the queue does not say for which incarnation it is. So a worker that is first checks, unless its own last
-//! turn was the one before. The remover, and workers that find at the front that the lock was removed, leave instead of going to rest, so
-//! that the waiter behind them waits, and checks then.
+//! **A removed lock.** The end of the queue does not say for which incarnation it is. So a worker that is first checks,
+//! unless its own last turn was the one before. The remover, and workers that find at the front that the lock was
+//! removed, leave instead of going to rest, so that the waiter behind them waits, and checks then.
 //!
 //! **A crash** of the owner, or of a waiter, is found by the waiter behind it. If there is none,
 //! [recovery](super::recovery) makes the end of the queue dirty.
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, SlotState};
+use crate::pod::format::lock_slots::{SLOTS, SlotState};
 use crate::pod::instance::crash::{Point, crash_point};
 
 /// A queue lock, as one thread has it open.
@@ -42,9 +42,9 @@ impl<M: Memory> QueueLock<M> {
 
     /// Waits for the lock.
     ///
-    /// Cost if nobody has it: a load, two stores, a compare-exchange; a second load if another thread had it last, and a third of the line that
-    /// the exchange has fetched; on incoherent memory that one is part of the first. A store and a load for the unlock.
-    /// Fails if this thread has the lock already, holds too many, or is in a forked child.
+    /// Cost if nobody has it: a load, two stores, a compare-exchange; a second load if another thread had it last, and
+    /// a third of the line that the exchange has fetched; on incoherent memory that one is part of the first. A store
+    /// and a load for the unlock. Fails if this thread has the lock already, holds too many, or is in a forked child.
     ///
     /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).
@@ -65,8 +65,8 @@ impl<M: Memory> QueueLock<M> {
         self.lock_slowly(joined.map(|(slot, before, _)| (slot, before)))
     }
 
-    /// Whether a slot with this `before` owns the lock at once, with no dead owner to be told of. `incarnation` is the lock's, if it was read
-    /// after `before`.
+    /// Whether a slot with this `before` owns the lock at once, with no dead owner to be told of. `incarnation` is the
+    /// lock's, if it was read after `before`.
     #[inline]
     fn is_owner(&self, slot: usize, before: u64, incarnation: Option<u64>) -> bool {
         let handle = &self.0;
@@ -80,7 +80,7 @@ impl<M: Memory> QueueLock<M> {
         }
         let now = match incarnation {
             Some(now) => now,
-            // It has lost an exchange. So rarely foremost, it asks where all do who have to wait.
+            // It has lost an exchange. So rarely first, it asks where all do who have to wait.
             None if !M::COHERENT => return false,
             None => handle.count.load(handle.mem()),
         };
@@ -156,7 +156,7 @@ impl<M: Memory> QueueLock<M> {
             .confirm()
             .and_then(|()| handle.wait_in_front(slot, before, &mut waiting));
         handle.learn(&waiting);
-        let Ok(Wait::Foremost { from }) = waited else {
+        let Ok(Wait::First { from }) = waited else {
             handle.give_up(slot);
             return waited.map(|_| None);
         };
@@ -174,7 +174,7 @@ impl<M: Memory> QueueLock<M> {
     fn leave_removed(&self, slot: usize) {
         // The end of the queue must not become what it was before.
         if !mutant::is(Mutant::RemovedEndRestored) {
-            // PAIRS WITH: sync::wait_queue::walk_queue_by
+            // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
             self.0.own(slot).before().store(self.0.mem(), 0);
         }
         self.0.give_up(slot);

@@ -1,19 +1,20 @@
 //! What recovery does with the locks of a dead worker, before its place is used again.
 //!
-//! For each slot of the place, by the lock that it names: a word that names the dead worker is marked *owner died*; a shared hold ends. In a
-//! queue, the waiter behind a dead slot must see it. If there is none, and nobody alive is in front, recovery makes the end of the queue
-//! dirty, which takes the slot's place. If nobody refers to the slot at all, it never joined, or its end was not written down: recovery puts
-//! it at rest. The threads that sleep for the dead worker are woken: the kernel wakes only one of those that sleep on a death slot, and
-//! that may be the recoverer.
+//! For each slot of the place, by the lock that it names: a word that names the dead worker is marked *owner died*; a
+//! shared hold ends. In a queue, the waiter behind a dead slot must see it. If there is none, and nobody alive is in
+//! front, recovery makes the end of the queue dirty, which takes the slot's place. If nobody refers to the slot at all,
+//! it never joined, or its end was not written down: recovery puts it at rest. The threads that sleep for the dead
+//! worker are woken: the kernel wakes only one of those that sleep on a death slot, and that may be the recoverer.
 //!
-//! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in it, up to one whose turn is
-//! over, with which all in front of it are over. A slot joins behind the end, so this path stays as it was. A worker that goes past a slot, or leaves
-//! the end, changes the path, increments `unlinks`, and then ends a turn that was on the path. So if a slot that is not at rest is not met, and
-//! `unlinks` is after that what it was before, the slot is not in the queue. Others may still have it in their `before`: they tried to join
-//! behind it and failed.
+//! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in
+//! it, up to one whose turn is over, with which all in front of it are over. A slot joins behind the end, so this path
+//! stays as it was. A worker that goes past a slot, or leaves the end, changes the path, increments `unlinks`, and then
+//! ends a turn that was on the path. So if a slot that is not at rest is not met, and `unlinks` is after that what it
+//! was before, the slot is not in the queue. Others may still have it in their `before`: they tried to join behind it
+//! and failed.
 //!
-//! **A crash** anywhere here leaves slots that the next recovery of the place finds again. All steps are compare-exchanges of
-//! values that come once.
+//! **A crash** anywhere here leaves slots that the next recovery of the place finds again. All steps are
+//! compare-exchanges of values that come once.
 
 use super::object::{Form, Object};
 use super::owner::{free_of, is_nobody};
@@ -22,7 +23,7 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
+use crate::pod::format::lock_slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
@@ -30,8 +31,8 @@ use crate::pod::lock::is_gone;
 /// Ends what the dead worker of a place holds and waits for, as far as that can be ended now. The hook of
 /// [`Hooks::recover_held`](crate::pod::instance::hooks::Hooks::recover_held).
 ///
-/// Cost: a load for each slot that was never used; for each lock that has a queue a scan of all slots and, for those that stand in it, a
-/// walk of the queue.
+/// Cost: a load for each slot that was never used; for each lock that has a queue a scan of all slots and, for those
+/// that stand in it, a walk of the queue.
 pub fn recover_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     if mutant::is(Mutant::HeldNotRecovered) {
         return Ok(());
@@ -111,7 +112,7 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
         if front.past.is_empty() {
             return Ok(());
         }
-        // With a living worker in front, the dead ones behind it were never foremost: nobody is told of them.
+        // With a living worker in front, the dead ones behind it were never first: nobody is told of them.
         let next = match front.held {
             Some(behind) => behind.place.0,
             None => front
@@ -141,9 +142,9 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
     }
 }
 
-/// Puts slots at rest whose workers have left or are gone, if nothing refers to them: the dead worker may have gone past them. Also those at the end of
-/// the queue, which nobody stands behind. In any order, as all of the lock's are looked at: those that a crash leaves are found when the place is recovered
-/// again.
+/// Puts slots at rest whose workers have left or are gone, if nothing refers to them: the dead worker may have gone
+/// past them. Also those at the end of the queue, which nobody stands behind. In any order, as all of the lock's are
+/// looked at: those that a crash leaves are found when the place is recovered again.
 fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
     if object.form() == Form::Spin {
@@ -176,8 +177,8 @@ fn slots<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Slot> {
         .map(|(place, n)| Slot::new(worker.geometry(), place, n))
 }
 
-/// Puts a slot at rest that is in no queue. In this turn alone, whose worker is gone or has left: in the next turn a living worker may be about to join,
-/// and is not met either.
+/// Puts a slot at rest that is in no queue. In this turn alone, whose worker is gone or has left: in the next turn a
+/// living worker may be about to join, and is not met either.
 fn recover_unseen<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, seen: Turn) {
     let turn = turn_to_recover(worker.mem(), slot, seen);
     if !turn.is_over(turn.number()) && !is_queued(worker, object, slot, turn) {
@@ -214,7 +215,8 @@ fn is_queued<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Tu
     }
 }
 
-/// Whether a walk from the end of the queue to the front meets a slot in a turn. Also true if the queue is damaged and has no front.
+/// Whether a walk from the end of the queue to the front meets a slot in a turn. Also true if the queue is damaged and
+/// has no front.
 fn is_met<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn) -> bool {
     let mem = worker.mem();
     // PAIRS WITH: sync::wait_queue::Handle::join
@@ -234,7 +236,7 @@ fn is_met<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn)
         if Turn(met.turn().load(mem)).is_over(place.number()) {
             return false;
         }
-        // PAIRS WITH: sync::wait_queue::Handle::go_past
+        // PAIRS WITH: sync::wait_queue::Handle::go_past, sync::wait_queue::Handle::join, sync::queue::leave_removed
         at = met.before().load(mem);
     }
     true

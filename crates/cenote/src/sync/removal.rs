@@ -1,13 +1,14 @@
 //! Removed lock names, and locks that get another name: what becomes of the lock's own words.
 //!
-//! **State.** The lock's count of [incarnations](crate::pod::names::rename) says whether it has a name, and which handles are for it.
-//! **Removing.** The owner increments the count, then sets the word free in the new incarnation, or leaves the queue of a queue lock. A handle of
-//! the old incarnation does not take that for a free lock. **Making ready** for the next name resets the word, if nobody alive has it; of
-//! a semaphore the words of all permits; the notes; and the queue, if nobody alive stands in it. Living workers in it leave.
+//! **State.** The lock's count of [incarnations](crate::pod::names::rename) says whether it has a name, and which
+//! handles are for it. **Removing.** The owner increments the count, then sets the word free in the new incarnation, or
+//! leaves the queue of a queue lock. A handle of the old incarnation does not take that for a free lock. **Making
+//! ready** for the next name resets the word, if nobody alive has it; of a semaphore the words of all permits; the
+//! notes; and the queue, if nobody alive stands in it. Living workers in it leave.
 //!
-//! **A crash** of the remover before it has incremented the count leaves an owner that died; after that, a lock without a name whose word names
-//! the dead owner, or in whose queue it stands. The worker that makes the lock ready frees the word, and goes past the dead slot. Each step may
-//! be repeated: nobody has a handle of the incarnation to come.
+//! **A crash** of the remover before it has incremented the count leaves an owner that died; after that, a lock without
+//! a name whose word names the dead owner, or in whose queue it stands. The worker that makes the lock ready frees the
+//! word, and goes past the dead slot. Each step may be repeated: nobody has a handle of the incarnation to come.
 
 use std::rc::Rc;
 
@@ -25,8 +26,8 @@ use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, KIND_LOCK, KIND_LO
 use crate::pod::{Worker, names::rename};
 
 impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
-    /// Removes the lock and its name. All open handles fail with [`Error::LockRemoved`] from then on, also those of waiters.
-    /// If this fails, the lock is unlocked.
+    /// Removes the lock and its name. All open handles fail with [`Error::LockRemoved`] from then on, also those of
+    /// waiters. If this fails, the lock is unlocked.
     ///
     /// Cost: an unlock, under the directory's lock, and a compare-exchange.
     ///
@@ -49,8 +50,8 @@ impl<M: Memory, L: Release<M>> Guard<'_, M, L> {
     }
 }
 
-/// Acquires the lock of a name and removes it; [`Error::LockHeld`] if the timeout ended first. A semaphore and a condition variable are removed
-/// at once. It does not matter whether the last owner died.
+/// Acquires the lock of a name and removes it; [`Error::LockHeld`] if the timeout ended first. A semaphore and a
+/// condition variable are removed at once. It does not matter whether the last owner died.
 pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) -> Result<()> {
     let absent = || Error::NoSuch {
         kind: Structure::Lock,
@@ -98,8 +99,8 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
     }
 }
 
-/// Makes a lock without a name ready for an incarnation; `false` if a living worker has it for a moment, by an old handle. The caller has the
-/// directory's lock, so nobody alive is removing it.
+/// Makes a lock without a name ready for an incarnation; `false` if a living worker has it for a moment, by an old
+/// handle. The caller has the directory's lock, so nobody alive is removing it.
 pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64) -> Result<bool> {
     let (mem, object, free) = (worker.mem(), Object::at(worker, offset)?, free_in(incarnation));
     if object.form() == Form::Queue {
@@ -114,12 +115,13 @@ pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64
             if !take_permit(worker, permit)? {
                 return Ok(false);
             }
-            // The next name's owners get no note of the last owner. A worker that takes the permit by an old handle writes none.
+            // The next name's owners get no note of the last owner. A worker that takes the permit by an old handle
+            // writes none.
             // NO PAIR: unshared
             note.store(mem, 0);
         }
         // NO PAIR: hint
-        object.queue_first().store(mem, 0);
+        object.handoff().store(mem, 0);
     }
     // NO PAIR: unshared
     object.note().store(mem, 0);

@@ -1,22 +1,24 @@
 //! The reader-writer lock. Dead readers delay nobody.
 //!
-//! **Words.** The lock's word names the writer; it is taken as [`exclusive`](super::exclusive) says. A reader announces itself in its own slot, so
-//! that readers write no line of each other. For each place whose worker may be reading there is a bit in the lock: a
-//! writer reads the slots of these places alone.
+//! **Words.** The lock's word names the writer; it is taken as [`exclusive`](super::exclusive) says. A reader announces
+//! itself in its own slot, so that readers write no line of each other. For each place whose worker may be reading
+//! there is a bit in the lock: a writer reads the slots of these places alone.
 //!
-//! **Reading.** The slot's `turn` = reading, by an announcement; a load of the word; a load of the bit of the own place. If
-//! the word names a living writer, the slot says that it waits, and the reader waits. If the bit is not set, the reader sets it and
-//! loads the word once more. **Writing.** The word is taken; then the writer waits for each reader that it finds, place by place, and
-//! clears the place's bit when none of its slots reads. So of a reader and a writer at least one sees the other: the reader's announcement and
-//! load of the word, and the writer's exchange and load of the slot, are each in this order for all. And a reader whose bit was cleared after its
-//! announcement, by a writer that unlocked before the reader loaded the word, sees the cleared bit.
+//! **Reading.** The slot's `turn` = reading, by an announcement; a load of the word; a load of the bit of the own
+//! place. If the word names a living writer, the slot says that it waits, and the reader waits. If the bit is not set,
+//! the reader sets it and loads the word once more. **Writing.** The word is taken; then the writer waits for each
+//! reader that it finds, place by place, and clears the place's bit when none of its slots reads. So of a reader and a
+//! writer at least one sees the other: the reader's announcement and load of the word, and the writer's exchange and
+//! load of the slot, are each in this order for all. And a reader whose bit was cleared after its announcement, by a
+//! writer that unlocked before the reader loaded the word, sees the cleared bit.
 //!
-//! **Waiting.** Readers sleep on the lock's event count, a writer on the event count of the slot that reads. A reader that was woken [`IN_VAIN`]
-//! times and found another writer each time joins the queue, and reads when it is foremost. So neither keeps the other out for ever.
+//! **Waiting.** Readers sleep on the lock's event count, a writer on the event count of the slot that reads. A reader
+//! that was woken [`WAKES_BEFORE_HANDOFF`] times and found another writer each time joins the queue, and reads when it
+//! is first. So neither keeps the other out for ever.
 //!
-//! **A crash** of a reader leaves its slot. Writers see that its worker is gone, and put it at rest; so does recovery. The next
-//! writer is not told: a reader changes nothing. Of a crash of a writer, also of one that still waits for readers, the
-//! word tells all later owners, readers too, until a writer has unlocked.
+//! **A crash** of a reader leaves its slot. Writers see that its worker is gone, and put it at rest; so does recovery.
+//! The next writer is not told: a reader changes nothing. Of a crash of a writer, also of one that still waits for
+//! readers, the word tells all later owners, readers too, until a writer has unlocked.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,13 +33,13 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotState, Turn};
+use crate::pod::format::lock_slots::{SLOTS, Slot, SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::lock::is_gone;
 
 /// How often a reader is woken in vain before it joins the queue.
-const IN_VAIN: u32 = 4;
+const WAKES_BEFORE_HANDOFF: u32 = 4;
 
 /// A reader-writer lock, as one thread has it open.
 pub struct ReadWriteLock<M: Memory> {
@@ -86,9 +88,9 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Waits for an exclusive hold.
     ///
-    /// Cost if nobody has the lock: a load, a compare-exchange, a load for each 64 places of the pool, eight lines and an exchange for each
-    /// place that has read since the last writer; a store and a load for the unlock. Fails if this thread has the lock already, holds too
-    /// many, or is in a forked child.
+    /// Cost if nobody has the lock: a load, a compare-exchange, a load for each 64 places of the pool, eight lines and
+    /// an exchange for each place that has read since the last writer; a store and a load for the unlock. Fails if this
+    /// thread has the lock already, holds too many, or is in a forked child.
     ///
     /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).
@@ -264,8 +266,9 @@ impl<M: Memory> ReadWriteLock<M> {
 
     /// Waits for a shared hold.
     ///
-    /// Cost if nobody writes: an announcement and two loads; a store and a load for the unlock; an exchange and a load if a writer has come since
-    /// the last time. Fails if this thread has the lock already, holds too many, or is in a forked child.
+    /// Cost if nobody writes: an announcement and two loads; a store and a load for the unlock; an exchange and a load
+    /// if a writer has come since the last time. Fails if this thread has the lock already, holds too many, or is in a
+    /// forked child.
     ///
     /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).
@@ -347,7 +350,7 @@ impl<M: Memory> ReadWriteLock<M> {
             if let Some(before) = self.announce(slot) {
                 return self.confirm_read(before);
             }
-            if in_vain == IN_VAIN {
+            if in_vain == WAKES_BEFORE_HANDOFF {
                 return self.share_in_turn(slot, waiting);
             }
             match self.await_writer(waiting)? {
@@ -370,7 +373,7 @@ impl<M: Memory> ReadWriteLock<M> {
         handle.worker.slots().turns[slot % SLOTS].set(turn.0);
         show_turn(mem, own, turn);
         if before.state() == SlotState::Queued {
-            // The waiter behind it is foremost now.
+            // The waiter behind it is first now.
             event_count::notify_waiting(mem, own.event_count());
         }
         crash_point(Point::ReaderAnnounced);
@@ -443,11 +446,11 @@ impl<M: Memory> ReadWriteLock<M> {
         }
     }
 
-    /// Joins the queue, and reads when the slot is foremost and nobody writes.
+    /// Joins the queue, and reads when the slot is first and nobody writes.
     fn share_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<u64>> {
         let handle = &self.handle;
         loop {
-            let free = match handle.stand_foremost(slot, waiting) {
+            let free = match handle.stand_first(slot, waiting) {
                 Ok(true) => handle.await_owner(waiting, Some),
                 Ok(false) => Ok(None),
                 Err(error) => Err(error),
@@ -510,7 +513,7 @@ fn show_turn<M: Memory>(mem: &M, own: Slot, turn: Turn) {
     // PAIRS WITH: sync::rw::read_by
     match mutant::is(Mutant::ReaderWithoutFence) {
         true => own.turn().store(mem, turn.0),
-        false => own.turn().announce(mem, turn.0),
+        false => own.turn().store_seq_cst(mem, turn.0),
     }
 }
 

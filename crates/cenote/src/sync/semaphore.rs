@@ -1,26 +1,29 @@
-//! The semaphore: so many permits, each of which one worker has at a time. When a permit's owner dies, the permit can be taken again,
-//! and its next owner is told.
+//! The semaphore: so many permits, each of which one worker has at a time. When a permit's owner dies, the permit can
+//! be taken again, and its next owner is told.
 //!
-//! A permit is a word that names its [owner](super::owner), 0 while nobody has it, with a note beside it. Before the permits is a
-//! [queue](super::wait_queue), as before a mutex: a thread that finds a free permit takes it, even if others wait; the foremost waiter sleeps until
-//! a permit is given back, or one of the owners dies. If it was woken [`IN_VAIN`] times in vain, the queue goes first.
+//! A permit is a word that names its [owner](super::owner), 0 while nobody has it, with a note beside it. Before the
+//! permits is a [queue](super::wait_queue), as before a mutex: a thread that finds a free permit takes it, even if
+//! others wait; the first waiter sleeps until a permit is given back, or one of the owners dies. If it was woken
+//! [`WAKES_BEFORE_HANDOFF`] times in vain, it sets *handoff*.
 //!
-//! **A waiter that gets a permit** leaves the queue at once: other permits may be free. So the next waiter is woken, polls, and is foremost.
+//! **A waiter that gets a permit** leaves the queue at once: other permits may be free. So the next waiter is woken,
+//! polls, and is first.
 //!
 //! **A thread** may have several permits, each with a slot of its own.
 //!
-//! **A crash** of an owner leaves its identity in the permit's word. A thread that asks for a permit sees that it is gone and exchanges the word;
-//! recovery may mark it *owner died* before. A crash of a waiter leaves a slot in the queue; the waiter behind goes past it.
+//! **A crash** of an owner leaves its identity in the permit's word. A thread that asks for a permit sees that it is
+//! gone and exchanges the word; recovery may mark it *owner died* before. A crash of a waiter leaves a slot in the
+//! queue; the waiter behind goes past it.
 //!
-//! **Removal** waits for nobody: owners keep their permits. The count of [incarnations](super::removal) says that the semaphore is gone; a thread
-//! checks it after each permit that it takes, and before each sleep.
+//! **Removal** waits for nobody: owners keep their permits. The count of [incarnations](super::removal) says that the
+//! semaphore is gone; a thread checks it after each permit that it takes, and before each sleep.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::exclusive::IN_VAIN;
+use super::exclusive::WAKES_BEFORE_HANDOFF;
 use super::held::Handle;
 use super::object::{Form, Object, PERMITS_MAX};
 use super::owner::{OWNER_DIED, former, is_free, take_word};
@@ -31,7 +34,7 @@ use super::{Acquired, Owner};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::slots::SlotState;
+use crate::pod::format::lock_slots::SlotState;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::{Worker, instance::event_count, names::rename};
@@ -52,7 +55,8 @@ impl<M: Memory> Semaphore<M> {
     ///
     /// # Errors
     ///
-    /// [`Error::Permits`] if it has another number of them; [`Error::PermitsAsked`] if no semaphore can have that number.
+    /// [`Error::Permits`] if it has another number of them; [`Error::PermitsAsked`] if no semaphore can have that
+    /// number.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, permits: u32) -> Result<Self> {
         if !(1..=PERMITS_MAX).contains(&permits) {
@@ -101,8 +105,9 @@ impl<M: Memory> Semaphore<M> {
 
     /// Waits for a permit.
     ///
-    /// Cost if the permit that this handle had last is free: three loads and a compare-exchange; a store and a load to give it back. Each other
-    /// permit that it tries costs a load. Waiters sleep. Fails if this thread holds too many locks and permits, or is in a forked child.
+    /// Cost if the permit that this handle had last is free: three loads and a compare-exchange; a store and a load to
+    /// give it back. Each other permit that it tries costs a load. Waiters sleep. Fails if this thread holds too many
+    /// locks and permits, or is in a forked child.
     ///
     /// Errors: [`Error::TooManyLocks`](crate::Error::TooManyLocks), [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn acquire(&self) -> Result<Permit<'_, M>> {
@@ -145,7 +150,8 @@ impl<M: Memory> Semaphore<M> {
         }
     }
 
-    /// Removes the semaphore and its name. Waiters and later callers get [`Error::LockRemoved`]. Owners keep their permits.
+    /// Removes the semaphore and its name. Waiters and later callers get [`Error::LockRemoved`]. Owners keep their
+    /// permits.
     ///
     /// Errors: [`Error::LockRemoved`](crate::Error::LockRemoved).
     pub fn remove(self) -> Result<()> {
@@ -201,7 +207,7 @@ impl<M: Memory> Semaphore<M> {
         if handle.may_barge() {
             return self.take_any(true);
         }
-        // The waiter that said *queue first* may have died since.
+        // The waiter that said *handoff* may have died since.
         let end = handle.end.load(handle.mem());
         if walk_queue(&handle.worker, handle.object, end)?.held.is_some() {
             return handle.confirm().map(|()| None);
@@ -249,10 +255,10 @@ impl<M: Memory> Semaphore<M> {
         }
     }
 
-    /// Joins the queue, takes a permit when foremost, and leaves the queue.
+    /// Joins the queue, takes a permit when first, and leaves the queue.
     fn take_in_turn(&self, slot: usize, waiting: &mut Waiting) -> Result<Option<Taken>> {
         let handle = &self.handle;
-        if !handle.stand_foremost(slot, waiting)? {
+        if !handle.stand_first(slot, waiting)? {
             return Ok(None);
         }
         let (mut asks, mut in_vain) = (true, 0);
@@ -269,15 +275,16 @@ impl<M: Memory> Semaphore<M> {
                 Next::GiveUp if !asks && !mutant::is(Mutant::GivenUpUnasked) => true,
                 Next::GiveUp => return Ok(None),
                 Next::Sleep(longest) => {
-                    if in_vain >= IN_VAIN {
+                    if in_vain >= WAKES_BEFORE_HANDOFF {
                         // NO PAIR: hint
-                        handle.object.queue_first().store(handle.mem(), 1);
-                        crash_point(Point::QueueFirst);
+                        handle.object.handoff().store(handle.mem(), 1);
+                        crash_point(Point::QueueHandoff);
                     }
                     in_vain += 1;
                     handle.confirm()?;
                     let words: Vec<SyncWord> = self.words().map(|(_, word)| word).collect();
-                    // Again once the wait is prepared: a remover notifies after that, and a removal changes no permit's word.
+                    // Again once the wait is prepared: a remover notifies after that, and a removal changes no permit's
+                    // word.
                     let goes_on = || handle.confirm().is_ok();
                     sleep_for_owners(&handle.worker, handle.object, &words, longest, goes_on);
                     true
@@ -328,7 +335,8 @@ impl<'s, M: Memory> Permit<'s, M> {
         self.acquired
     }
 
-    /// Leaves a note: one word, of the caller's choice, about what it is doing. If this owner dies, the permit's next owner gets the note.
+    /// Leaves a note: one word, of the caller's choice, about what it is doing. If this owner dies, the permit's next
+    /// owner gets the note.
     ///
     /// Cost: a store; a second one when the permit is given back.
     pub fn set_note(&self, note: u64) {

@@ -1,21 +1,25 @@
-//! Sleeping until another worker has done something: on an event count that it notifies, and on the death slot that shows its death.
+//! Sleeping until another worker has done something: on an event count that it notifies, and on the death slot that
+//! shows its death.
 //!
-//! **The worker waited for** changes a word (its slot's turn, or the lock's word), then checks the event count beside it for sleepers, and
-//! notifies. **The waiter** prepares to wait on the event count, has a barrier executed for the other, reads the word once more, and sleeps.
-//! So at least one of the two sees the other ([`Handle::tell`](super::held::Handle::tell)). A worker that has waited in a queue announces
-//! the end of its turn, and its slot says so: where everybody waits, nobody pays for barriers.
+//! **The worker waited for** changes a word (its slot's turn, or the lock's word), then checks the event count beside
+//! it for sleepers, and notifies. **The waiter** prepares to wait on the event count, has a barrier executed for the
+//! other, reads the word once more, and sleeps. So at least one of the two sees the other
+//! ([`Handle::tell`](super::held::Handle::tell)). A worker that has waited in a queue announces the end of its turn,
+//! and its slot says so: where everybody waits, nobody pays for barriers.
 //!
-//! **A crash** of the worker waited for, before it has notified, wakes the sleeper through the death slot. So a waiter sleeps only for a
-//! worker that it has seen, since it prepared to wait, own what it waits for or stand in front of it: a worker that takes its place
-//! has been seen, or notifies. A crash of a sleeper leaves a bit in the event count, which costs a needless system call.
+//! **A crash** of the worker waited for, before it has notified, wakes the sleeper through the death slot. So a waiter
+//! sleeps only for a worker that it has seen, since it prepared to wait, own what it waits for or stand in front of it:
+//! a worker that takes its place has been seen, or notifies. A crash of a sleeper leaves a bit in the event count,
+//! which costs a needless system call.
 //!
-//! The kernel wakes one of the threads that sleep on a death slot. If it wakes a waiter here, that one wakes the others: some of them watch for deaths.
+//! The kernel wakes one of the threads that sleep on a death slot. If it wakes a waiter here, that one wakes the
+//! others: some of them watch for deaths.
 //!
-//! A notifier that dies between the event count's change and the system call leaves sleepers. By then they sleep for another worker;
-//! they poll by themselves within a second.
+//! A notifier that dies between the event count's change and the system call leaves sleepers. By then they sleep for
+//! another worker; they poll by themselves within a second.
 //!
-//! Death slots and event counts work within one kernel. A sleeper that waits for a thread of another kernel, or for one whose death does not
-//! show in its death slot, polls by itself after [`LONGEST_REST`].
+//! Death slots and event counts work within one kernel. A sleeper that waits for a thread of another kernel, or for one
+//! whose death does not show in its death slot, polls by itself after [`LONGEST_REST`].
 
 use std::time::Duration;
 
@@ -28,8 +32,8 @@ use crate::pod::Worker;
 use crate::pod::format::record::{Phase, State, WorkerRecord};
 use crate::pod::instance::event_count;
 
-/// The time between two polls of a thread that sleeps on an event count which other hosts notify: a notifier wakes the sleepers of its own
-/// host, and clears the event count for all.
+/// The time between two polls of a thread that sleeps on an event count which other hosts notify: a notifier wakes the
+/// sleepers of its own host, and clears the event count for all.
 pub(super) const APART: Duration = Duration::from_millis(10);
 
 /// [`sleep`] on a lock's event count, which the lock's owner notifies.
@@ -42,8 +46,9 @@ pub(super) fn sleep_for_owner<M: Memory>(worker: &Worker<M>, object: Object, own
     sleep(worker, object.event_count(), owner, false, longest, goes_on);
 }
 
-/// Sleeps until the lock's event count is notified, one of the workers that `words` name dies, or the time is over. Does not sleep if one
-/// of the words names nobody alive, or `goes_on`, called once the wait is prepared, is false. May return at any time.
+/// Sleeps until the lock's event count is notified, one of the workers that `words` name dies, or the time is over.
+/// Does not sleep if one of the words names nobody alive, or `goes_on`, called once the wait is prepared, is false. May
+/// return at any time.
 ///
 /// Cost: as [`sleep`], and some loads for each word.
 pub(super) fn sleep_for_owners<M: Memory>(
@@ -81,8 +86,9 @@ pub(super) fn sleep_for_owners<M: Memory>(
     }
 }
 
-/// Sleeps until the event count is notified, the worker of an identity dies, or the time is over. Does not sleep if `goes_on` is false. May
-/// return at any time. If that worker is known to announce the change that is waited for, it needs no barrier from here.
+/// Sleeps until the event count is notified, the worker of an identity dies, or the time is over. Does not sleep if
+/// `goes_on` is false. May return at any time. If that worker is known to announce the change that is waited for, it
+/// needs no barrier from here.
 ///
 /// Cost: some loads, an exchange, and two system calls; one if the change is announced.
 pub(super) fn sleep<M: Memory>(
@@ -95,7 +101,8 @@ pub(super) fn sleep<M: Memory>(
 ) {
     let (mem, kernel) = (worker.mem(), worker.mem().kernel());
     let prepared = event_count::prepare_wait(mem, event_count);
-    // After that: the recoverer of the other worker claims it before it reads the event count, and notifies if it reads later.
+    // After that: the recoverer of the other worker claims it before it reads the event count, and notifies if it reads
+    // later.
     let death_slot = death_slot_of(worker, identity);
     // In a pod each worker waits for its own stores.
     let is_seen = !M::COHERENT

@@ -1,10 +1,10 @@
-//! The test-and-test-and-set lock that names its owner (Lupin, section 3.5): one compare-exchange to lock, one store to unlock.
-//! Not fair: the first thread that sees it free gets it.
+//! The test-and-test-and-set lock that names its owner (Lupin, section 3.5): one compare-exchange to lock, one store to
+//! unlock. Not fair: the first thread that sees it free gets it.
 //!
 //! Its word is described in [`owner`](super::owner), the slots in [`held`](super::held).
 //!
-//! **A crash** of the owner leaves its identity in the word. A waiter sees that it is gone and exchanges the word; recovery
-//! may mark it *owner died* before. A crash of a waiter leaves nothing but its slot.
+//! **A crash** of the owner leaves its identity in the word. A waiter sees that it is gone and exchanges the word;
+//! recovery may mark it *owner died* before. A crash of a waiter leaves nothing but its slot.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::wait::{SPINS, Timeout, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
-use crate::pod::format::slots::SlotState;
+use crate::pod::format::lock_slots::SlotState;
 
 /// A spin lock, as one thread has it open.
 pub struct SpinLock<M: Memory>(pub(super) Handle<M>);
@@ -38,8 +38,8 @@ impl<M: Memory> SpinLock<M> {
 
     /// Waits for the lock.
     ///
-    /// Cost if nobody has it: a compare-exchange; a store for the unlock. Fails if this thread has the lock already, holds too
-    /// many, or is in a forked child.
+    /// Cost if nobody has it: a compare-exchange; a store for the unlock. Fails if this thread has the lock already,
+    /// holds too many, or is in a forked child.
     ///
     /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyLocks`](crate::Error::TooManyLocks),
     /// [`Error::LockRemoved`](crate::Error::LockRemoved).

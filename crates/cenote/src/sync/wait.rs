@@ -1,11 +1,11 @@
 //! Waiting for a lock: first frequent polls, then sleep.
 //!
-//! A waiter that knows which worker it waits for sleeps until that worker wakes it or dies ([`sleep`](super::sleep)). Where nobody wakes waiters, as
-//! with the spin lock, a waiter yields for a while, then sleeps longer and longer between polls: it sees a free lock up to
-//! [`LONGEST_REST`] late.
+//! A waiter that knows which worker it waits for sleeps until that worker wakes it or dies ([`sleep`](super::sleep)).
+//! Where nobody wakes waiters, as with the spin lock, a waiter yields for a while, then sleeps longer and longer
+//! between polls: it sees a free lock up to [`LONGEST_REST`] late.
 //!
-//! How often a handle polls before it sleeps depends on its last waits. Where waits are long, polls are wasted. Where sleeps are
-//! short, because waking takes longer than the hold, polls avoid them.
+//! How often a handle polls before it sleeps depends on its last waits. Where waits are long, polls are wasted. Where
+//! sleeps are short, because waking takes longer than the hold, polls avoid them.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ const POLLS_PER_QUESTION: u32 = 16;
 const SHORTEST_REST: Duration = Duration::from_micros(20);
 /// The longest sleep between two polls of a waiter that nobody wakes.
 pub const LONGEST_REST: Duration = Duration::from_millis(1);
-/// The longest sleep of a waiter that is woken. Nobody wakes it if a worker dies for which several sleep, and the one that the kernel wakes
-/// dies before it has woken the others.
+/// The longest sleep of a waiter that is woken. Nobody wakes it if a worker dies for which several sleep, and the one
+/// that the kernel wakes dies before it has woken the others.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// How long to wait.

@@ -1,28 +1,32 @@
-//! The queue of waiters: a list of slots in the order in which they joined, as in the lock of Craig and of Landin and Hagersten.
-//! Each waiter watches the slot in front of it, so it knows whose life to check when nothing moves (decision 0020).
+//! The queue of waiters: a list of slots in the order in which they joined, as in the lock of Craig and of Landin and
+//! Hagersten. Each waiter watches the slot in front of it, so it knows whose life to check when nothing moves (decision
+//! 0020).
 //!
-//! **Words.** The end of the queue: 0; of a queue lock the word that is free in its incarnation; the [`SlotRef`] of the slot that stands
-//! there; or with [`DIRTY`] the identity of an owner that died and had nobody behind it. A slot in the queue says in `before` what the
-//! end was when it joined; later, what it stands behind since others in front of it have gone.
+//! **Words.** The end of the queue: 0; of a queue lock the word that is free in its incarnation; the [`SlotRef`] of the
+//! slot that stands there; or with [`DIRTY`] the identity of an owner that died and had nobody behind it. A slot in the
+//! queue says in `before` what the end was when it joined; later, what it stands behind since others in front of it
+//! have gone.
 //!
-//! **Joining.** `before`, then `turn` = queued with a new number, then the compare-exchange of the end. **Foremost** is a slot that
-//! stands behind nobody: `before` is 0, free, dirty, or a slot that is at rest or in a later turn. **Leaving the front** is one store: at rest.
-//! Nothing refers to a turn that is over, so a slot can be used again at once.
+//! **Joining.** `before`, then `turn` = queued with a new number, then the compare-exchange of the end. **First** is a
+//! slot that stands behind nobody: `before` is 0, free, dirty, or a slot that is at rest or in a later turn. **Leaving
+//! the front** is one store: at rest. Nothing refers to a turn that is over, so a slot can be used again at once.
 //!
-//! **A crash** leaves a slot that is queued, and its worker gone. It is in the queue if the end is its place, or another slot
-//! has it in `before`; else it has not joined. The waiter behind it checks whether it is gone, and looks past it. Either a living worker
-//! stands further in front; or none does, and the dead one was foremost. The waiter that finds that is foremost now, is told, and puts
-//! the slots it went past at rest, the foremost first: until it has finished, if it dies itself, the next waiter
-//! behind it finds them the same way. If nobody is behind, [recovery](super::recovery) makes the end dirty.
+//! **A crash** leaves a slot that is queued, and its worker gone. It is in the queue if the end is its place, or
+//! another slot has it in `before`; else it has not joined. The waiter behind it checks whether it is gone, and looks
+//! past it. Either a living worker stands further in front; or none does, and the dead one was first. The waiter that
+//! finds that is first now, is told, and puts the slots it went past at rest, from the front on: until it has finished,
+//! if it dies itself, the next waiter behind it finds them the same way. If nobody is behind,
+//! [recovery](super::recovery) makes the end dirty.
 //!
-//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the slot is at rest; if
-//! what it stood behind has left too, it is taken off the end. Else the waiter behind goes past.
+//! **Giving up.** `turn` = left, for good. If nobody stands behind, the end becomes what the slot stood behind, and the
+//! slot is at rest; if what it stood behind has left too, it is taken off the end. Else the waiter behind goes past.
 //!
-//! **Going past** a slot that has left or died, while a living worker stands further in front: `before` names the living worker's slot, then
-//! the slots between are put at rest.
+//! **Going past** a slot that has left or died, while a living worker stands further in front: `before` names the
+//! living worker's slot, then the slots between are put at rest.
 //!
-//! So a reference to a slot can move, from a slot that is about to be put at rest to the one behind it, or to the end. Between the two
-//! steps `unlinks` is incremented: a search for a reference that finds none is repeated if `unlinks` has changed meanwhile.
+//! So a reference to a slot can move, from a slot that is about to be put at rest to the one behind it, or to the end.
+//! Between the two steps `unlinks` is incremented: a search for a reference that finds none is repeated if `unlinks`
+//! has changed meanwhile.
 
 use super::held::Handle;
 use super::object::Object;
@@ -35,12 +39,12 @@ use crate::memory::checked::word_line;
 use crate::memory::{LINE, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
+use crate::pod::format::lock_slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::lock::is_gone;
 use crate::pod::names::rename::COUNT_AT;
 
-/// Marks the end of a queue whose foremost worker died or panicked, and has had no successor yet.
+/// Marks the end of a queue whose first worker died or panicked, and has had no successor yet.
 pub const DIRTY: u64 = 1 << 63;
 
 /// The end of a queue that names a worker that has gone.
@@ -62,11 +66,11 @@ pub(super) struct LiveSlot {
     pub(super) owner: u64,
 }
 
-/// How a slot's wait to become foremost ended.
+/// How a slot's wait to become first ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// Nobody alive is in front.
-    Foremost {
+    First {
         /// The former owner to be told of, if there is one.
         from: Option<u64>,
     },
@@ -78,7 +82,7 @@ pub(super) enum Wait {
 pub(super) struct Front {
     /// The nearest living worker, if there is one: then the waiter goes on waiting.
     pub(super) held: Option<LiveSlot>,
-    /// The last foremost worker, if it died or panicked.
+    /// The last first worker, if it died or panicked.
     pub(super) from: Option<u64>,
     /// The slots to go past, the nearest first: of dead workers, and of workers that have left.
     pub(super) past: Vec<(Slot, Turn)>,
@@ -115,7 +119,7 @@ fn walk_queue_by<M: Memory>(
         let Some(slot) = place.slot(worker.geometry()) else {
             break;
         };
-        // PAIRS WITH: sync::held::Handle::set_turn, sync::held::Handle::take
+        // PAIRS WITH: sync::held::Handle::set_turn
         let turn = Turn(slot.turn().load(mem));
         if turn.is_over(place.number()) {
             return Ok(front);
@@ -128,6 +132,7 @@ fn walk_queue_by<M: Memory>(
                 return Ok(front);
             }
             SlotState::Queued => {
+                // PAIRS WITH: sync::held::Handle::take
                 let owner = slot.owner().load(mem);
                 if !is_gone(owner)? {
                     front.held = Some(LiveSlot {
@@ -157,7 +162,7 @@ fn walk_queue_by<M: Memory>(
     Err(Error::corrupt("the queue of a lock", object.offset()))
 }
 
-/// Puts the slots gone past at rest, the foremost first.
+/// Puts the slots gone past at rest, from the front on.
 pub(super) fn put_at_rest<M: Memory>(worker: &Worker<M>, front: &Front) {
     for (n, (slot, turn)) in front.past.iter().rev().enumerate() {
         if n > 0 {
@@ -184,7 +189,8 @@ pub(super) fn count_unlink<M: Memory>(mem: &M, object: Object) {
 }
 
 impl<M: Memory> Handle<M> {
-    /// The end of the queue. On incoherent memory, for a queue lock, also its incarnation, read after it from the same line.
+    /// The end of the queue. On incoherent memory, for a queue lock, also its incarnation, read after it from the same
+    /// line.
     #[inline]
     fn peek_end(&self) -> (u64, Option<u64>) {
         if M::COHERENT || self.end != self.word() {
@@ -195,14 +201,15 @@ impl<M: Memory> Handle<M> {
         (line[0], Some(line[(COUNT_AT - LINE) as usize / 8]))
     }
 
-    /// Joins the queue with a slot. Returns what the slot stands behind, and the incarnation of the lock if it was read after that.
+    /// Joins the queue with a slot. Returns what the slot stands behind, and the incarnation of the lock if it was read
+    /// after that.
     #[inline]
     pub(super) fn join(&self, slot: usize) -> (u64, Option<u64>) {
         let (mem, word, own) = (self.mem(), self.end, self.own(slot));
         let turn = self.turn(slot).next(SlotState::Queued);
         let place = self.place(slot, turn);
         let (mut end, mut incarnation) = self.peek_end();
-        // PAIRS WITH: sync::wait_queue::walk_queue_by
+        // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
         own.before().store(mem, end);
         self.set_turn_queued(slot, turn);
         crash_point(Point::QueueIntent);
@@ -214,7 +221,7 @@ impl<M: Memory> Handle<M> {
                 false => (found, None),
             };
             if !mutant::is(Mutant::BeforeKept) {
-                // PAIRS WITH: sync::wait_queue::walk_queue_by
+                // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
                 own.before().store(mem, end);
             }
         }
@@ -237,7 +244,7 @@ impl<M: Memory> Handle<M> {
         mutant::also(Mutant::QueuedLate, || self.set_turn(slot, turn));
     }
 
-    /// Whether a slot with this `before` is foremost, and there is no dead owner to be told of.
+    /// Whether a slot with this `before` is first, and there is no dead owner to be told of.
     #[inline]
     pub(super) fn is_first(&self, before: u64) -> bool {
         if before == self.end_free || before & DIRTY != 0 {
@@ -260,7 +267,8 @@ impl<M: Memory> Handle<M> {
             let mut held = None;
             if asks {
                 let worker = &*self.worker;
-                // Before the first sleep, a death slot is proof enough that a worker lives, without a system call: this one is about to sleep on it.
+                // Before the first sleep, a death slot is proof enough that a worker lives, without a system call: this
+                // one is about to sleep on it.
                 let gone = |owner| match is_hasty && death_slot_of(worker, owner).is_some() {
                     true => Ok(false),
                     false => is_gone(worker, owner),
@@ -269,7 +277,7 @@ impl<M: Memory> Handle<M> {
                 let Some(standing) = front.held else {
                     crash_point(Point::QueuePassed);
                     put_at_rest(&self.worker, &front);
-                    return Ok(Wait::Foremost { from: front.from });
+                    return Ok(Wait::First { from: front.from });
                 };
                 if !front.past.is_empty() {
                     self.go_past(slot, &front, standing);
@@ -306,7 +314,7 @@ impl<M: Memory> Handle<M> {
                 Next::GiveUp => return Ok(Wait::TimedOut),
             };
             if self.is_first(before) {
-                return Ok(Wait::Foremost { from: None });
+                return Ok(Wait::First { from: None });
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cenote::memory::Mapped;
-use cenote::pod::format::host::HostInstance;
+use cenote::pod::format::host_entry::HostInstance;
 use cenote::pod::group::{self, Event, Kind, Status};
 use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Membership, Noncoherent, Pool};
@@ -15,7 +15,8 @@ use super::{Case, Outcome, options, run_case, text};
 const PASSINGS: [u64; 4] = [1, 2, 4, 7];
 const NAME: &str = "group";
 const TOKEN: &[u8] = b"token";
-/// The host that the victim's members belong to. It is reported dead while they live, so that the victim reports it itself.
+/// The host that the victim's members belong to. It is reported dead while they live, so that the victim reports it
+/// itself.
 const HOST: HostInstance = HostInstance {
     host: 3,
     generation: 0,

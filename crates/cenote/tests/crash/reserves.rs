@@ -1,5 +1,5 @@
-//! A process that finds the pool full frees what an idle worker of another process has reserved, and is killed meanwhile. The idle worker goes
-//! on, beside others: no two get the same memory, and nothing leaks.
+//! A process that finds the pool full frees what an idle worker of another process has reserved, and is killed
+//! meanwhile. The idle worker goes on, beside others: no two get the same memory, and nothing leaks.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -118,7 +118,7 @@ fn kill(files: &Files, point: Point, passing: u64, log: &Path) -> Outcome {
     check_all(&map, "idle", 0..8)?;
     check_all(&map, "other", 0..8)?;
     pool.recover().map_err(text)?;
-    let report = pool.fsck(false).map_err(text)?;
+    let report = pool.fsck().map_err(text)?;
     match report.is_clean() {
         true => Ok(()),
         false => Err(format!("{report:?}")),

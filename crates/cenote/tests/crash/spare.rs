@@ -1,5 +1,5 @@
-//! A worker whose list was taken over removes keys from a full pool, by its spare chunk, and is killed meanwhile. Nothing is lost or named twice,
-//! and the next worker at its place can remove keys as well.
+//! A worker whose list was taken over removes keys from a full pool, by its spare chunk, and is killed meanwhile.
+//! Nothing is lost or named twice, and the next worker at its place can remove keys as well.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -35,7 +35,8 @@ fn fill_every_class<M: Mapped>(map: &Map<M>, who: &str) {
     }
 }
 
-/// The process that is killed: a worker leaves after its list was taken over, the pool is filled, and the next worker at its place has no chunk.
+/// The process that is killed: a worker leaves after its list was taken over, the pool is filled, and the next worker
+/// at its place has no chunk.
 pub fn remove<M: Mapped>(path: &Path) -> Outcome {
     let pool: Pool<M> = Pool::open(path, &options()).map_err(text)?;
     let map = pool.map("map").map_err(text)?;
@@ -128,7 +129,7 @@ fn kill<M: Mapped>(files: &Files, point: Point, log: &Path) -> Outcome {
 }
 
 fn check<M: Mapped>(pool: &Pool<M>) -> Outcome {
-    let report = pool.fsck(false).map_err(text)?;
+    let report = pool.fsck().map_err(text)?;
     match report.is_clean() {
         true => Ok(()),
         false => Err(format!("{report:?}")),

@@ -1,10 +1,10 @@
-//! Work on a task list whose workers are killed: what was acknowledged is there, each task has one result, a survivor and
-//! another worker finish the rest, and nothing leaks.
+//! Work on a task list whose workers are killed: what was acknowledged is there, each task has one result, a survivor
+//! and another worker finish the rest, and nothing leaks.
 
 use std::path::Path;
 
 use cenote::memory::Mapped;
-use cenote::{Committed, Next, Plan, Pool, Tasks};
+use cenote::{Committed, NextTask, Plan, Pool, Tasks};
 
 use super::{ACKNOWLEDGED, BEGUN, Case, Journal, Outcome, options, text};
 
@@ -45,7 +45,7 @@ pub fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     let tasks = open(&pool)?;
     loop {
         match tasks.take(5).map_err(text)? {
-            Next::Task(task) => {
+            NextTask::Task(task) => {
                 let result = result_of(&tasks, task)?;
                 journal.write(BEGUN, task | TASK, 1)?;
                 if tasks.commit(task, &result).map_err(text)? == Committed::First {
@@ -56,13 +56,14 @@ pub fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
                     tasks.commit(task, b"another").map_err(text)?;
                 }
             }
-            Next::Wait => std::thread::yield_now(),
-            Next::Done => return Ok(()),
+            NextTask::Wait => std::thread::yield_now(),
+            NextTask::Done => return Ok(()),
         }
     }
 }
 
-/// The survivor begins, so that there is a worker to help; a worker is killed; others finish. Returns whether it was killed.
+/// The survivor begins, so that there is a worker to help; a worker is killed; others finish. Returns whether it was
+/// killed.
 pub fn kill_and_finish<M: Mapped>(
     case: &Case<'_, M>,
     point: &str,
@@ -70,7 +71,7 @@ pub fn kill_and_finish<M: Mapped>(
     log: &Path,
 ) -> Result<bool, String> {
     let tasks = open(case.pool)?;
-    if !matches!(tasks.next().map_err(text)?, Next::Task(0)) {
+    if !matches!(tasks.next().map_err(text)?, NextTask::Task(0)) {
         return Err("the first task is not the first".to_owned());
     }
     if point == "tasks.taken-over" {
@@ -79,7 +80,7 @@ pub fn kill_and_finish<M: Mapped>(
     let killed = case.victim("tasks", point, passing, log)?;
     // A new worker, before anybody has recovered the dead one; then the survivor.
     case.files.bystander::<M>("tasks", log)?;
-    while let Next::Task(task) = tasks.take(0).map_err(text)? {
+    while let NextTask::Task(task) = tasks.take(0).map_err(text)? {
         tasks.commit(task, &result_of(&tasks, task)?).map_err(text)?;
     }
     if !tasks.is_done() || tasks.committed() != FIRST + SECOND {

@@ -80,7 +80,7 @@ fn several_regions_travel_as_far_as_they_have_changed() {
     let [one, other] = ["one", "other"].map(|label| service.client(label).unwrap());
     let open = |client: &LockClient| {
         client
-            .rwlock_builder("table")
+            .regions_builder("table")
             .region(4096)
             .region(3)
             .region(0)
@@ -160,10 +160,10 @@ fn misuse_and_timeouts_are_told() {
         one.rwlock::<u32>("").err(),
         Some(Error::Name { name: String::new() })
     );
-    let too_much = one.rwlock_builder("much").region(1 << 20).region(1);
+    let too_much = one.regions_builder("much").region(1 << 20).region(1);
     assert_eq!(too_much.open().err(), Some(Error::Regions));
     assert_eq!(
-        one.rwlock_builder("more").region(1 << 40).open().err(),
+        one.regions_builder("more").region(1 << 40).open().err(),
         Some(Error::Regions)
     );
 

@@ -1,5 +1,6 @@
-//! Lock services at work: between threads, over connections that lose and reorder, over sockets, between processes; leases; peers that are
-//! slow or hostile. The protocol itself is checked on a simulated network, in `crates/cenote-sim`.
+//! Lock services at work: between threads, over connections that lose and reorder, over sockets, between processes;
+//! leases; peers that are slow or hostile. The protocol itself is checked on a simulated network, in
+//! `crates/cenote-sim`.
 
 mod handles;
 mod leases;

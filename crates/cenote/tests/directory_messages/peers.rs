@@ -154,7 +154,8 @@ fn a_service_that_reads_nothing_does_not_hold_up_who_waits_with_a_timeout() {
     let here = here();
     let listener = UnixListener::bind(&here.path).unwrap();
     let (is_over, over) = mpsc::channel::<()>();
-    // A service of one node, which is stopped once it has granted a lock of 1 MiB to write, with one that waits in its queue.
+    // A service of one node, which is stopped once it has granted a lock of 1 MiB to write, with one that waits in its
+    // queue.
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         next_frame(&mut stream).unwrap();
@@ -195,7 +196,7 @@ fn a_service_that_reads_nothing_does_not_hold_up_who_waits_with_a_timeout() {
         let _ = over.recv();
     });
     let client = LockClient::connect(&here.address).unwrap();
-    let lock = client.rwlock_builder("much").region(1 << 20).open().unwrap();
+    let lock = client.regions_builder("much").region(1 << 20).open().unwrap();
     let mut guard = lock.write().unwrap();
     guard.region_mut(0)[0] = 1;
     // A transfer of 1 MiB, which the socket does not hold.
@@ -415,7 +416,7 @@ fn a_node_that_reads_nothing_has_the_service_keep_little() {
     service
         .client("")
         .unwrap()
-        .rwlock_builder("much")
+        .regions_builder("much")
         .region(1 << 20)
         .open()
         .unwrap();

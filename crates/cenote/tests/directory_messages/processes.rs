@@ -33,7 +33,8 @@ fn child(path: &Path, part: &str) -> (Child, impl Iterator<Item = String> + use<
     (child, said)
 }
 
-/// Forks a child that lives longer than the test waits for anything. It must not keep its parent alive in the eyes of the directory, nor act for it.
+/// Forks a child that lives longer than the test waits for anything. It must not keep its parent alive in the eyes of
+/// the directory, nor act for it.
 fn outlive(lock: &RwLock<Value>) {
     // SAFETY: the child calls nothing that needs another thread or a lock that one may have had.
     let child = unsafe { libc::fork() };

@@ -74,7 +74,8 @@ fn is_all<M: Mapped>(home: &Home<M>, told: &mut Membership<M>) -> Outcome {
     })
 }
 
-/// A host is fenced, comes up again, and is fenced again: members elsewhere get the events each time, once and in order.
+/// A host is fenced, comes up again, and is fenced again: members elsewhere get the events each time, once and in
+/// order.
 pub fn told<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut member = begin(home.pool())?;
@@ -111,7 +112,8 @@ pub fn told_by_the_next<M: Mapped>() -> Outcome {
     }
     two.agent.signal(libc::SIGSTOP);
     first.is_killed()?;
-    // Another thread of the first may have died with the group's lock: nobody can report deaths before its host is fenced.
+    // Another thread of the first may have died with the group's lock: nobody can report deaths before its host is
+    // fenced.
     let mut second = home.start("monitor", 4, &[])?;
     hear_its_end(&mut member, 0)?;
     second.hear("Leads")?;

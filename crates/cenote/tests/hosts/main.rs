@@ -1,9 +1,10 @@
-//! Hosts with real processes: agents, workers and monitors that are killed, stopped and continued, and killed at each of
-//! their crash points.
+//! Hosts with real processes: agents, workers and monitors that are killed, stopped and continued, and killed at each
+//! of their crash points.
 //!
-//! Run with `cargo test -p cenote --features crash-points --test hosts`; it starts itself as the processes of the hosts, each
-//! host in PID and network namespaces of its own where that is permitted. Words on the command line choose cases by name.
-//! The tests assert what must never happen, and wait for what must happen for as long as a loaded machine may take.
+//! Run with `cargo test -p cenote --features crash-points --test hosts`; it starts itself as the processes of the
+//! hosts, each host in PID and network namespaces of its own where that is permitted. Words on the command line choose
+//! cases by name. The tests assert what must never happen, and wait for what must happen for as long as a loaded
+//! machine may take.
 
 // Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
 extern crate cenote_damage as _;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cenote::memory::Mapped;
-use cenote::pod::format::host::{self, HostPhase, HostRecord};
+use cenote::pod::format::host_entry::{self, HostPhase, HostRecord};
 use cenote::pod::format::record::ProcessRecord;
 use cenote::pod::format::superblock::HEAP_LOCK;
 use cenote::pod::instance::process::Identity;
@@ -172,7 +173,7 @@ impl<M: Mapped> Home<M> {
             leave(agent)?;
         }
         let pool = Pool::<M>::open(&self.path, &options(0)).map_err(text)?;
-        let report = pool.fsck(false).map_err(text)?;
+        let report = pool.fsck().map_err(text)?;
         ensure(report.is_clean() && report.other_processes == 0, || {
             format!("not clean: {report:#?}")
         })
@@ -347,8 +348,8 @@ fn polls_late<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// A host's record is damaged: nobody can tell whether its processes live. The dead of other hosts are recovered, and monitors
-/// report the damage.
+/// A host's record is damaged: nobody can tell whether its processes live. The dead of other hosts are recovered, and
+/// monitors report the damage.
 fn damaged<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[])?;
@@ -374,7 +375,7 @@ fn damaged<M: Mapped>() -> Outcome {
         stat.damaged.iter().any(|damaged| damaged.what == "host 3"),
         || format!("not said: {:?}", stat.damaged),
     )?;
-    let report = home.pool().fsck(false).map_err(text)?;
+    let report = home.pool().fsck().map_err(text)?;
     ensure(!report.problems.is_empty(), || "not found by fsck".to_owned())?;
     state.store(worker.mem(), sound);
     home.pool().recover().map_err(text)?;
@@ -388,7 +389,8 @@ fn damaged<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// The records of a host's processes name other processes, which have never opened the pool. These are not killed, and the host is fenced.
+/// The records of a host's processes name other processes, which have never opened the pool. These are not killed, and
+/// the host is fenced.
 fn strangers_are_named<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut stranger = Stranger::start()?;
@@ -449,7 +451,8 @@ impl Drop for Stranger {
     }
 }
 
-/// The record of the leader's host is damaged. The monitor that follows reports that and goes on: once it is repaired, the monitor takes over.
+/// The record of the leader's host is damaged. The monitor that follows reports that and goes on: once it is repaired,
+/// the monitor takes over.
 fn leader_is_damaged<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut first = home.start("monitor", 1, &[])?;
@@ -472,8 +475,8 @@ fn leader_is_damaged<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// All places are taken, one by a dead process of a host with a damaged record. A new process gets the error that there is no place, not an
-/// error about damage that has nothing to do with it.
+/// All places are taken, one by a dead process of a host with a damaged record. A new process gets the error that there
+/// is no place, not an error about damage that has nothing to do with it.
 fn no_place_beside_damage<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let mut monitor = home.start("monitor", 1, &[])?;
@@ -539,8 +542,9 @@ fn lock_beside_damage<M: Mapped>() -> Outcome {
     home.end()
 }
 
-/// A machine took the lease, as the monitor of host 3, and failed before host 3 went up. Another machine has the lease since, so the first was fenced:
-/// host 3 must not be refused for ever because nobody can end a generation in which nobody was.
+/// A machine took the lease, as the monitor of host 3, and failed before host 3 went up. Another machine has the lease
+/// since, so the first was fenced: host 3 must not be refused for ever because nobody can end a generation in which
+/// nobody was.
 fn down_elsewhere<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let worker = home.pool().worker().map_err(text)?;
@@ -548,7 +552,7 @@ fn down_elsewhere<M: Mapped>() -> Outcome {
     let elsewhere = Identity::here(&home.path, &home.path, 3).name.machine + 1;
     record
         .home()
-        .store(worker.mem(), host::Home::new(0, elsewhere).encode());
+        .store(worker.mem(), host_entry::Home::new(0, elsewhere).encode());
     drop(worker);
     let mut agent = home.start("agent", 3, &[])?;
     agent.hear("up")?;

@@ -1,4 +1,5 @@
-//! Processes that run this test program, each in a process group of its own, and in namespaces of its own where that is permitted.
+//! Processes that run this test program, each in a process group of its own, and in namespaces of its own where that is
+//! permitted.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;

@@ -1,5 +1,5 @@
-//! What the processes of hosts do: agents, monitors, workers, and a whole host. Each ends in an orderly way when its standard
-//! input does.
+//! What the processes of hosts do: agents, monitors, workers, and a whole host. Each ends in an orderly way when its
+//! standard input does.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

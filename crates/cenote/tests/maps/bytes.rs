@@ -203,8 +203,8 @@ pub fn grows_and_keeps_everything<M: Mapped, T: TestMap<M>>(guidelines: Guidelin
     assert_clean(&pool);
 }
 
-/// Each thread increments a key by compare-and-replace, and churns keys of its own that lie among those of the others; it
-/// sees its own in every lookup, and in every scan.
+/// Each thread increments a key by compare-and-replace, and churns keys of its own that lie among those of the others;
+/// it sees its own in every lookup, and in every scan.
 pub fn threads_agree<M: Mapped, T: TestMap<M>>(guidelines: Guidelines) {
     const COUNTED: u64 = 1;
     let seed = seed();

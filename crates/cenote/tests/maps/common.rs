@@ -55,7 +55,7 @@ pub fn pool<M: Mapped>(guidelines: Guidelines) -> (tempfile::TempDir, Pool<M>) {
 
 /// Checks that nothing is damaged or leaked, and that the figures add up.
 pub fn assert_clean<M: Mapped>(pool: &Pool<M>) {
-    let report = pool.fsck(false).unwrap();
+    let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
     let sum = report.reachable_bytes
         + report.free_bytes

@@ -1,4 +1,5 @@
-//! The conformance suite: the same tests for all maps, on both backends, under all guidelines that make a difference to them.
+//! The conformance suite: the same tests for all maps, on both backends, under all guidelines that make a difference to
+//! them.
 //!
 //! | file | which maps | what |
 //! |---|---|---|
@@ -10,7 +11,8 @@
 //!
 //! A case is a function, generic over the backend and the map. To add a map, implement [`subject::TestMap`] or
 //! `cenote::index::baseline::WordMap` for it and give it a line in the lists below. The lists also say which sets of
-//! guidelines make a difference to it. Exchanges by a server are slow, and the same for all: only the store's maps run on them.
+//! guidelines make a difference to it. Exchanges by a server are slow, and the same for all: only the store's maps run
+//! on them.
 
 // Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
 extern crate cenote_damage as _;

@@ -1,7 +1,7 @@
 //! Random calls on a map, compared with a `BTreeMap`; failing lists of calls are shrunk.
 //!
-//! Lists of calls are drawn from `CENOTE_TEST_SEED`; `PROPTEST_CASES` sets how many there are. A list that fails is printed
-//! after it has shrunk.
+//! Lists of calls are drawn from `CENOTE_TEST_SEED`; `PROPTEST_CASES` sets how many there are. A list that fails is
+//! printed after it has shrunk.
 
 use std::fmt::Debug;
 

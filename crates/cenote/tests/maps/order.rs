@@ -41,7 +41,7 @@ pub fn scattered_keys_make_levels<M: Mapped, T: Sorted<M>>(guidelines: Guideline
     for i in 0..n {
         map.put_u64(i * 7919 % n, i).unwrap();
     }
-    let report = pool.fsck(false).unwrap().maps[0].clone();
+    let report = pool.fsck().unwrap().maps[0].clone();
     assert!(
         report.levels >= 3 && report.nodes > n / LEAF_MAX as u64,
         "{report:?}"
@@ -86,12 +86,12 @@ pub fn keys_that_begin_alike<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     }
     assert_eq!(scanned_back(map, Range::ALL, usize::MAX).len(), model.len());
     assert_clean(&pool);
-    let before = pool.fsck(false).unwrap().maps[0].nodes;
+    let before = pool.fsck().unwrap().maps[0].nodes;
     for key in model.keys() {
         assert!(map.remove(key).unwrap());
     }
     assert_clean(&pool);
-    let after = pool.fsck(false).unwrap().maps[0].nodes;
+    let after = pool.fsck().unwrap().maps[0].nodes;
     assert!(after < before / 4, "{after} nodes of {before}");
 }
 
@@ -122,11 +122,11 @@ pub fn many_at_once<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) {
     );
     check((0..300).map(|n| pair(n, n + 3)).collect());
     check(Vec::new());
-    let nodes = pool.fsck(false).unwrap().maps[0].nodes;
+    let nodes = pool.fsck().unwrap().maps[0].nodes;
     let (_folder, pool) = crate::common::pool::<M>(guidelines);
     let map = &*T::open(&pool, "m").unwrap();
     assert_eq!(map.put_all((0..5000u64).map(|n| pair(n, n))).unwrap(), 5000);
-    let ascending = pool.fsck(false).unwrap().maps[0].nodes;
+    let ascending = pool.fsck().unwrap().maps[0].nodes;
     assert!(ascending < 5000 / 28 + 20 && nodes > 0, "{ascending} nodes");
     assert_clean(&pool);
 }
@@ -139,7 +139,7 @@ pub fn ascending_keys_fill_leaves<M: Mapped, T: Sorted<M>>(guidelines: Guideline
     for i in 0..n {
         map.put_u64(i, i).unwrap();
     }
-    let report = pool.fsck(false).unwrap().maps[0].clone();
+    let report = pool.fsck().unwrap().maps[0].clone();
     let least = n / LEAF_MAX as u64;
     assert!(report.nodes < least + least / 8, "{report:?}");
     assert_eq!(map.count(Range::ALL).unwrap(), n);

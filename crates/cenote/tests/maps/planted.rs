@@ -1,5 +1,5 @@
-//! Maps with a planted fault, to show that the suite finds it: a store's map that now and then gives a wrong answer or does a
-//! wrong thing.
+//! Maps with a planted fault, to show that the suite finds it: a store's map that now and then gives a wrong answer or
+//! does a wrong thing.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -15,7 +15,7 @@ pub fn shrinks_and_grows_again<M: Mapped, T: Sorted<M>>(guidelines: Guidelines) 
     let map = &*T::open(&pool, "m").unwrap();
     let n: u64 = if M::COHERENT { 50_000 } else { 8_000 };
     let key = |i: u64| (i * 7919) % n;
-    let nodes = || pool.fsck(false).unwrap().maps[0].nodes;
+    let nodes = || pool.fsck().unwrap().maps[0].nodes;
     for round in 0..2 {
         for i in 0..n {
             map.put_u64(key(i), i + round).unwrap();

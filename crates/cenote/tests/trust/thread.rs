@@ -1,4 +1,5 @@
-//! A thread that runs as another user, has a umask of its own, or is refused system calls as by some file systems. That affects only the thread.
+//! A thread that runs as another user, has a umask of its own, or is refused system calls as by some file systems. That
+//! affects only the thread.
 
 use std::thread::Builder;
 
@@ -32,7 +33,8 @@ pub fn with<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     let thread = Builder::new().spawn(move || {
-        // SAFETY: each concerns the calling thread alone, as they are the bare system calls; the mask after it has its own.
+        // SAFETY: each concerns the calling thread alone, as they are the bare system calls; the mask after it has its
+        // own.
         unsafe {
             assert_eq!(libc::unshare(libc::CLONE_FS), 0);
             libc::umask(mask);

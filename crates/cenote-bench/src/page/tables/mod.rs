@@ -1,6 +1,7 @@
 //! The tables of the page, one file each: which figures of a command's result stand in which row, and what is aimed at.
 //!
-//! To add a row: a [`Row`] in its file. To add a table: a file here, a line in [`TABLES`], and its place in the template.
+//! To add a row: a [`Row`] in its file. To add a table: a file here, a line in [`TABLES`], and its place in the
+//! template.
 
 mod alloc;
 mod applications;

@@ -14,7 +14,8 @@ pub fn imbalance(loads: &[u64]) -> f64 {
     }
 }
 
-/// A bar for each module, or for the busiest of several where there are more than fit into a line. The mean is a bar of half the height; from twice the mean on bars are full.
+/// A bar for each module, or for the busiest of several where there are more than fit into a line. The mean is a bar of
+/// half the height; from twice the mean on bars are full.
 pub fn line(loads: &[u64]) -> String {
     let mean = loads.iter().sum::<u64>() as f64 / loads.len().max(1) as f64;
     let bar = |some: &[u64]| {

@@ -60,7 +60,8 @@ pub struct Args {
     /// Processes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     processes: u64,
-    /// Keys that are looked up in one call, so that their cache misses overlap; operations of a batch, with --map near [default: 1, and there 65536]
+    /// Keys that are looked up in one call, so that their cache misses overlap; operations of a batch, with --map near
+    /// [default: 1, and there 65536]
     #[arg(long, value_name = "N", value_parser = batch)]
     batch: Option<u64>,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! `cenote bench --map near`: the YCSB workloads on a near-memory map, in batches.
 //!
-//! Each value that is read is compared with what the benchmark has written: a difference counts as a miss, and there should be none.
+//! Each value that is read is compared with what the benchmark has written: a difference counts as a miss, and there
+//! should be none.
 
 use std::net::SocketAddr;
 use std::ops::Bound;

@@ -1,7 +1,7 @@
 //! One process's share of a benchmark: its threads run their operations, all beginning at the same time.
 //!
-//! Operations are drawn before the clock starts, a slice at a time; the clock stands still while the next slice is drawn.
-//! Of every [`SAMPLE`] operations (or batches), one is timed.
+//! Operations are drawn before the clock starts, a slice at a time; the clock stands still while the next slice is
+//! drawn. Of every [`SAMPLE`] operations (or batches), one is timed.
 
 use std::hint::black_box;
 use std::sync::Barrier;

@@ -1,7 +1,7 @@
 //! What the operations of a cluster cost, beside the round trips that they are made of.
 //!
-//! A raw round trip is that of a batch that reads 8 bytes at one memory node, measured between the operations. With `--redis`, reads and writes are
-//! measured in turns with those of a Redis server that has one replica.
+//! A raw round trip is that of a batch that reads 8 bytes at one memory node, measured between the operations. With
+//! `--redis`, reads and writes are measured in turns with those of a Redis server that has one replica.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -23,7 +23,8 @@ pub struct MasterArgs {
     /// Listen here, such as 0.0.0.0:7400; port 0 for any that is free
     #[arg(long, value_name = "ADDR")]
     listen: SocketAddr,
-    /// Where the master keeps what it decides: a pool, made if there is none; or etcd://HOST:PORT,HOST:PORT/PREFIX, for several masters, of which one leads
+    /// Where the master keeps what it decides: a pool, made if there is none; or etcd://HOST:PORT,HOST:PORT/PREFIX, for
+    /// several masters, of which one leads
     #[arg(long, value_name = "STORE")]
     store: Place,
     /// With a store in etcd: where clients reach this master, if not where it listens

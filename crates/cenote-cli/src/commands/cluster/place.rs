@@ -17,7 +17,7 @@ use super::token::read_token;
 use crate::failure::Failure;
 
 /// How long the master may take for what waits for nodes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The cluster that is meant.
 #[derive(clap::Args, Clone, Debug)]
@@ -28,7 +28,8 @@ pub struct ClusterArg {
     /// The file with the cluster's token; default: CENOTE_TOKEN_FILE, or that of the folder
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The folder with the memory of nodes of this machine that were started with --mapped: this process maps it; default: that of the cluster's folder, if it was started so
+    /// The folder with the memory of nodes of this machine that were started with --mapped: this process maps it;
+    /// default: that of the cluster's folder, if it was started so
     #[arg(long, value_name = "FOLDER")]
     mapped: Option<PathBuf>,
     #[command(flatten)]
@@ -198,7 +199,7 @@ impl ClusterArg {
     /// Asks the master that leads.
     pub fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
         let (masters, credentials) = self.resolve()?;
-        match masters.ask(credentials, ask, PATIENCE)? {
+        match masters.ask(credentials, ask, TIMEOUT)? {
             Told::Refused(why) => Err(Failure::failed(why)),
             told => Ok(told),
         }

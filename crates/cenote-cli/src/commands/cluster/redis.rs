@@ -1,6 +1,8 @@
-//! What a cluster is compared with: a Redis server with one replica, on this machine, which this process starts and ends.
+//! What a cluster is compared with: a Redis server with one replica, on this machine, which this process starts and
+//! ends.
 //!
-//! A write counts as done when the replica has it, as in a cluster of two copies: `SET`, and `WAIT 1` in the same message. Both servers keep all in memory.
+//! A write counts as done when the replica has it, as in a cluster of two copies: `SET`, and `WAIT 1` in the same
+//! message. Both servers keep all in memory.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! Clusters on this machine: memory nodes and a master as processes in the background, with a folder that says which they are.
+//! Clusters on this machine: memory nodes and a master as processes in the background, with a folder that says which
+//! they are.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -37,7 +38,8 @@ pub struct StartArgs {
     /// How verbs go to the memory nodes
     #[arg(long, value_name = "NETWORK", value_enum, default_value_t)]
     network: Network,
-    /// Keep the nodes' memory in files of the folder, which clients of this machine map: they execute the verbs themselves, and no key or value goes over a network
+    /// Keep the nodes' memory in files of the folder, which clients of this machine map: they execute the verbs
+    /// themselves, and no key or value goes over a network
     #[arg(long)]
     mapped: bool,
 }

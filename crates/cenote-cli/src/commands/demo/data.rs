@@ -97,8 +97,8 @@ pub fn ids_from_text(text: &[u8]) -> Option<Vec<u32>> {
 
 /// What `countries` holds of a country: sums, and the units of work that are in them, phase by phase.
 ///
-/// A worker adds its unit's share and marks the unit in one compare-and-replace. So a worker that takes a unit over from a dead
-/// one may do it again, wholly or in part, and it is still counted once.
+/// A worker adds its unit's share and marks the unit in one compare-and-replace. So a worker that takes a unit over
+/// from a dead one may do it again, wholly or in part, and it is still counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Country {
     /// Inhabitants of its cities.

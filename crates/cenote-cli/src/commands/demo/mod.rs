@@ -273,7 +273,7 @@ fn verified(show: &Show, verified: &Verified) -> Result<(), Failure> {
 }
 
 fn account(show: &Show, pool: &Pool) -> Result<FsckReport, Failure> {
-    let report = pool.fsck(false)?;
+    let report = pool.fsck()?;
     for (what, number) in [
         ("in use", report.reachable_bytes),
         ("free", report.free_bytes),

@@ -1,8 +1,8 @@
 //! A worker process of the demo: takes units of work that are unclaimed, or whose worker is dead, until all are done.
 //!
-//! There is no coordinator. A worker claims a unit by inserting its number into a map; the claim names the process, by its
-//! place in the pool and the place's generation. A worker that finds the claim of a dead process replaces it by its own.
-//! Doing a unit again does no harm.
+//! There is no coordinator. A worker claims a unit by inserting its number into a map; the claim names the process, by
+//! its place in the pool and the place's generation. A worker that finds the claim of a dead process replaces it by its
+//! own. Doing a unit again does no harm.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The parent's end: a thread for each worker process feeds it, counts what it has done, and replaces it if it dies.
 //!
-//! A record goes to the worker that its key's hash names, so that records of one key stay in their order. The parent keeps
-//! what a worker was sent and did not answer; if the worker dies, its successor is sent all of that again, in order. Some of
-//! those records are in the pool already; setting them again changes nothing in the end.
+//! A record goes to the worker that its key's hash names, so that records of one key stay in their order. The parent
+//! keeps what a worker was sent and did not answer; if the worker dies, its successor is sent all of that again, in
+//! order. Some of those records are in the pool already; setting them again changes nothing in the end.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

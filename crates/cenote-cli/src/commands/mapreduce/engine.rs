@@ -1,8 +1,8 @@
 //! Does a job: by supervised processes, by threads of this process, or alone.
 //!
-//! The process that the user started makes the pool's task list, starts the workers, and in the end makes the output from the
-//! results. It does no task. A worker that is killed is started again with the same number; a worker that fails by itself ends
-//! the job, as it would fail again.
+//! The process that the user started makes the pool's task list, starts the workers, and in the end makes the output
+//! from the results. It does no task. A worker that is killed is started again with the same number; a worker that
+//! fails by itself ends the job, as it would fail again.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -97,8 +97,8 @@ pub fn carry_out(order: &Order, output: &mut dyn Write, progress: Progress<'_>) 
     }
 }
 
-/// How much of the input a task should be to take about so long: measured on one task. A block that is to be deduplicated takes
-/// longer than that as it is.
+/// How much of the input a task should be to take about so long: measured on one task. A block that is to be
+/// deduplicated takes longer than that as it is.
 pub fn grain_for(spec: &Spec, task_ms: u64) -> Result<u64, Failure> {
     if spec.workload == Workload::Dedup {
         return Ok(spec.grain);

@@ -1,5 +1,5 @@
-//! `cenote mapreduce`: word count, k-means, matrices, histograms, option prices and a deduplicating archive, by workers that
-//! may be killed at any instruction.
+//! `cenote mapreduce`: word count, k-means, matrices, histograms, option prices and a deduplicating archive, by workers
+//! that may be killed at any instruction.
 //!
 //! | file | |
 //! |---|---|

@@ -203,8 +203,8 @@ impl<M: Memory> Runner<M> {
         Ok(Found::Done)
     }
 
-    /// After a miss the asking client fills a look-aside cache. A full pool refuses; it is not asked again before this thread
-    /// has deleted something.
+    /// After a miss the asking client fills a look-aside cache. A full pool refuses; it is not asked again before this
+    /// thread has deleted something.
     fn miss(&mut self, request: &Request, key: &[u8]) -> Result<(), Failure> {
         if !self.fill {
             return Ok(());

@@ -1,8 +1,9 @@
-//! Lupin, tables 3 and 4: the speed of work whose workers may be killed, and how much deaths slow it down. Measured on this machine, on
-//! inputs that are generated into `/dev/shm`.
+//! Lupin, tables 3 and 4: the speed of work whose workers may be killed, and how much deaths slow it down. Measured on
+//! this machine, on inputs that are generated into `/dev/shm`.
 //!
-//! Everything of a round runs before the next round begins, in the same order, so that other load on the machine hits all alike. The
-//! median of the rounds is reported. The output of every run is compared with that of the sequential form.
+//! Everything of a round runs before the next round begins, in the same order, so that other load on the machine hits
+//! all alike. The median of the rounds is reported. The output of every run is compared with that of the sequential
+//! form.
 
 use std::path::Path;
 use std::time::Instant;
@@ -47,8 +48,8 @@ const FULL: Scale = Scale {
     share: 1.0,
 };
 
-/// A workload with its input's size, and what the paper has of it: the time on 16 hosts and the speedup over one thread, and
-/// the slowdowns by one and by eight deaths.
+/// A workload with its input's size, and what the paper has of it: the time on 16 hosts and the speedup over one
+/// thread, and the slowdowns by one and by eight deaths.
 struct Case {
     workload: Workload,
     bytes: u64,

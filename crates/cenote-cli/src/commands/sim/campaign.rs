@@ -1,5 +1,5 @@
-//! `cenote sim campaign`: many seeds of many subjects on several memories, in parts, each by a process of its own. What has passed may be
-//! kept in a file, so that an interrupted campaign goes on.
+//! `cenote sim campaign`: many seeds of many subjects on several memories, in parts, each by a process of its own. What
+//! has passed may be kept in a file, so that an interrupted campaign goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,8 +19,9 @@ use crate::threads::start_all;
 
 /// Arguments.
 ///
-/// Prints a line for each subject and memory, and of each part that failed the command that runs its seeds again. A part that fails ends at its first
-/// seed that does; the campaign goes on. Exit code: 0 if all passed, 1 if any did not.
+/// Prints a line for each subject and memory, and of each part that failed the command that runs its seeds again. A
+/// part that fails ends at its first seed that does; the campaign goes on. Exit code: 0 if all passed, 1 if any did
+/// not.
 #[derive(clap::Args)]
 pub struct Args {
     /// Which subjects, separated by commas; default: all parts of the library

@@ -23,8 +23,8 @@ use crate::whole_file::Target;
 
 /// Arguments.
 ///
-/// Hosts with caches that are not coherent, crashes at any step, schedules from seeds; the code that runs is the library's
-/// own. Exit code: 0 if every run passed, 1 if one was wrong, 3 if one was stuck, 4 if one panicked.
+/// Hosts with caches that are not coherent, crashes at any step, schedules from seeds; the code that runs is the
+/// library's own. Exit code: 0 if every run passed, 1 if one was wrong, 3 if one was stuck, 4 if one panicked.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -74,7 +74,8 @@ pub struct Args {
     /// The kernels have no asymmetric barrier (membarrier): each announcement has a barrier of its own
     #[arg(long)]
     no_membarrier: bool,
-    /// Run threads in the order of virtual clocks, with the costs of a built-in profile (dram, dram-remote, cxl-local, cxl-remote, cxl-remote-wide) or of a TOML file
+    /// Run threads in the order of virtual clocks, with the costs of a built-in profile (dram, dram-remote, cxl-local,
+    /// cxl-remote, cxl-remote-wide) or of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["policy", "depth", "preemptions", "faults", "replay"])]
     profile: Option<String>,
     /// Which thresholds processes have: after how much they collect, how much they keep at hand
@@ -83,7 +84,8 @@ pub struct Args {
     /// Run every schedule twice, and fail if the two differ
     #[arg(long)]
     twice: bool,
-    /// Steps after which a run is stuck, for each 128 operations of its threads; eight times as many on delegated memory
+    /// Steps after which a run is stuck, for each 128 operations of its threads; eight times as many on delegated
+    /// memory
     #[arg(long, default_value_t = STEPS_MAX)]
     steps_max: u64,
     /// Repeat a schedule, as a failure prints it, with the seed's data and crashes

@@ -11,10 +11,11 @@ use crate::output::Output;
 
 /// Arguments.
 ///
-/// Each cost of the profile is multiplied by a factor, one at a time, and all else stays. A table for each case says by how many per cent each
-/// cell's throughput moves: YCSB Load, C, B and A by 144 threads on three hosts, or increments under a lock by 32. What moves by less than the
-/// spread of seeds (docs/reproduction.md, figure 13) may be a schedule that has become another one. With 100 k records all cases take about
-/// a quarter of an hour on two cores. The same arguments print the same result.
+/// Each cost of the profile is multiplied by a factor, one at a time, and all else stays. A table for each case says by
+/// how many per cent each cell's throughput moves: YCSB Load, C, B and A by 144 threads on three hosts, or increments
+/// under a lock by 32. What moves by less than the spread of seeds (docs/reproduction.md, figure 13) may be a schedule
+/// that has become another one. With 100 k records all cases take about a quarter of an hour on two cores. The same
+/// arguments print the same result.
 #[derive(clap::Args)]
 pub struct Args {
     /// Which cases, separated by semicolons, as in "hash map, P3;locks"; all if none is given

@@ -17,8 +17,8 @@ use crate::whole_file::Target;
 
 /// Arguments.
 ///
-/// Keys and values have 8 bytes, records are chosen zipfian with 0.99. All figures are simulated: they come from virtual
-/// clocks and the profile's costs. The same arguments print the same result.
+/// Keys and values have 8 bytes, records are chosen zipfian with 0.99. All figures are simulated: they come from
+/// virtual clocks and the profile's costs. The same arguments print the same result.
 #[derive(clap::Args)]
 pub struct Args {
     /// load, a, b, c, d, e or f; several are done one after another on the same map
@@ -36,7 +36,8 @@ pub struct Args {
     /// Records in the map, as in 500k or 1M; for load, those that are put in
     #[arg(long, value_name = "N", default_value = "1M", value_parser = super::super::bench::number)]
     records: u64,
-    /// Make the records as skewed as so many would be, as in 100M: popularity is drawn over so many ranks, and taken modulo the records
+    /// Make the records as skewed as so many would be, as in 100M: popularity is drawn over so many ranks, and taken
+    /// modulo the records
     #[arg(long, value_name = "N", value_parser = ranks)]
     ranks: Option<u64>,
     /// Operations of all threads together, of each workload; load has as many as records

@@ -1,5 +1,5 @@
-//! What the workers of a run tell each other about memory: a file of words outside the pool, a row for each worker. From it a
-//! worker knows how much is live, and how much may be garbage that cannot be freed yet.
+//! What the workers of a run tell each other about memory: a file of words outside the pool, a row for each worker.
+//! From it a worker knows how much is live, and how much may be garbage that cannot be freed yet.
 
 use std::fs::File;
 use std::io;
@@ -53,8 +53,8 @@ pub struct Sum {
     pub fragments: u64,
     /// Bytes unlinked so far.
     pub unlinked: u64,
-    /// Bytes unlinked since the oldest worker began that keeps garbage from being freed: one that is in an operation, holds a value, or is
-    /// stopped.
+    /// Bytes unlinked since the oldest worker began that keeps garbage from being freed: one that is in an operation,
+    /// holds a value, or is stopped.
     pub garbage: u64,
     /// A worker is stopped, or was just now.
     pub is_silent: bool,

@@ -1,5 +1,5 @@
-//! A checkpoint: all workers pause, every journal is checked against the pool, every byte is accounted for, and what was measured
-//! since the last one is read.
+//! A checkpoint: all workers pause, every journal is checked against the pool, every byte is accounted for, and what
+//! was measured since the last one is read.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -115,7 +115,8 @@ impl Checkpoint {
     }
 }
 
-/// Takes the figures and checks everything, while no worker writes. What is wrong with contents or `fsck` is returned as faults.
+/// Takes the figures and checks everything, while no worker writes. What is wrong with contents or `fsck` is returned
+/// as faults.
 pub fn take<M: Mapped>(plan: &Plan) -> Result<(Checkpoint, Vec<Fault>), Fault> {
     let mut faults = Vec::new();
     let pool = Pool::<M>::open(&plan.pool, &Options::default())?;
@@ -172,13 +173,13 @@ pub fn take<M: Mapped>(plan: &Plan) -> Result<(Checkpoint, Vec<Fault>), Fault> {
 /// What `fsck` says when nothing moves: background threads of workers may be at work for a moment.
 fn check<M: Mapped>(pool: &Pool<M>) -> Result<FsckReport, Fault> {
     for _ in 1..POLLS {
-        let fsck = pool.fsck(false)?;
+        let fsck = pool.fsck()?;
         if fsck.is_clean() {
             return Ok(fsck);
         }
         std::thread::sleep(POLL_AGAIN);
     }
-    Ok(pool.fsck(false)?)
+    Ok(pool.fsck()?)
 }
 
 /// Adds what was measured: of all since the last checkpoint, and the spikes of each.

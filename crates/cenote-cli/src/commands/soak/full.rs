@@ -8,12 +8,14 @@
 //! | reserves of the workers: blocks begun, magazines, lists that are not reclaimable | 12 MiB each |
 //! | extents between which there is no room | a sixteenth of the pool |
 //!
-//! What is live does not move. So a refusal for which there is room by bytes is still right if live extents and blocks of small objects
-//! leave no run of twice its size: [`longest_room`] scans all frames, a moment later. What is retired counts as free there.
+//! What is live does not move. So a refusal for which there is room by bytes is still right if live extents and blocks
+//! of small objects leave no run of twice its size: [`longest_room`] scans all frames, a moment later. What is retired
+//! counts as free there.
 //!
-//! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: the process may be reading,
-//! may be working on its own list, or may have lines of the garbage in its cache. Then what is retired counts as used, both in bytes and in
-//! place. It also counts as used in place if readers hold at least half of it, because that half may lie anywhere.
+//! While a process is stopped, or was just now, all that is retired may have to wait for it, on either memory: the
+//! process may be reading, may be working on its own list, or may have lines of the garbage in its cache. Then what is
+//! retired counts as used, both in bytes and in place. It also counts as used in place if readers hold at least half of
+//! it, because that half may lie anywhere.
 
 use cenote::memory::Memory;
 use cenote::pod::Worker;
@@ -34,8 +36,8 @@ const INDEX_SHARE: u64 = 64;
 const PAGES: u64 = 2048;
 /// Bytes of a pair's own header.
 const HEADER: u64 = 16;
-/// Blocks begun and magazines, 2 MiB; and what is not reclaimable although no reader holds it: of two epochs, each of which ends when a
-/// worker has retired 1 MiB, the last object of which may have 4 MiB.
+/// Blocks begun and magazines, 2 MiB; and what is not reclaimable although no reader holds it: of two epochs, each of
+/// which ends when a worker has retired 1 MiB, the last object of which may have 4 MiB.
 const WORKER_RESERVE: u64 = 12 << 20;
 const RANGES_PART: u64 = 16;
 

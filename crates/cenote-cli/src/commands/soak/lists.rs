@@ -1,4 +1,5 @@
-//! The pool's retired lists when a write was refused for which there was room: their owners, and whether they are reclaimable.
+//! The pool's retired lists when a write was refused for which there was room: their owners, and whether they are
+//! reclaimable.
 
 use cenote::memory::Memory;
 use cenote::pod::alloc::slab::locate;

@@ -167,7 +167,8 @@ impl Measures {
         self.histogram(kind).iter().sum()
     }
 
-    /// Within how many microseconds a share of the operations was done, when the time waited for a processor is not counted.
+    /// Within how many microseconds a share of the operations was done, when the time waited for a processor is not
+    /// counted.
     pub fn quantile(&self, kind: Kind, share: f64) -> f64 {
         histogram::quantile(self.histogram(kind), share) as f64 / 1e3
     }

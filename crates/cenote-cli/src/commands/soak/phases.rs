@@ -57,8 +57,8 @@ impl Progress {
     }
 }
 
-/// The window of a queue by the journal. It has no gaps; a push that was refused, or undone with its worker, may be the last that the
-/// journal knows, and is behind it.
+/// The window of a queue by the journal. It has no gaps; a push that was refused, or undone with its worker, may be the
+/// last that the journal knows, and is behind it.
 fn window(journal: &Journal<Family>, family: Family) -> (u64, u64) {
     let keys = u64::from(family.keys());
     let entries = (0..).zip(journal.entries(family));

@@ -1,4 +1,5 @@
-//! What all processes of a run agree on: the pool, how much of it each phase may use, and which phase a worker is in when.
+//! What all processes of a run agree on: the pool, how much of it each phase may use, and which phase a worker is in
+//! when.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -106,12 +107,14 @@ impl Plan {
         order[place as usize]
     }
 
-    /// Whether the pool is to be near full now: a worker that has ballast keeps it, while it goes on with something else.
+    /// Whether the pool is to be near full now: a worker that has ballast keeps it, while it goes on with something
+    /// else.
     pub fn is_near_full(&self) -> bool {
         self.turn() % Phase::ALL.len() as u64 >= FULL_FROM as u64
     }
 
-    /// The live bytes at which workers aim that drive the pool near full: 70 to 90 % of it, another share in each round.
+    /// The live bytes at which workers aim that drive the pool near full: 70 to 90 % of it, another share in each
+    /// round.
     pub fn target(&self) -> u64 {
         let round = self.turn() / Phase::ALL.len() as u64;
         let draw = mix(self.seed ^ mix(round)) % 1000;

@@ -155,7 +155,8 @@ pub fn present(journal: &Journal<Family>, family: Family) -> u64 {
     entries.filter(|entry| entry.version != 0).count() as u64
 }
 
-/// Checks every journal against the pool, while no worker writes: each key, and that each map has no other. Returns how many keys there were.
+/// Checks every journal against the pool, while no worker writes: each key, and that each map has no other. Returns how
+/// many keys there were.
 pub fn examine<M: Memory>(pool: &Pool<M>, plan: &Plan) -> Result<u64, Fault> {
     let mut journals = Vec::new();
     for worker in 0..plan.workers {

@@ -1,4 +1,5 @@
-//! The supervisor: starts workers, kills and stops them at random moments, starts them again, and has them pause for checkpoints.
+//! The supervisor: starts workers, kills and stops them at random moments, starts them again, and has them pause for
+//! checkpoints.
 
 use std::time::{Duration, Instant};
 
@@ -194,7 +195,8 @@ impl<'a> Supervisor<'a> {
             return Ok(());
         }
         let victim = alive[self.random.random_range(0..alive.len())];
-        // If this cannot be written, a refusal may be called false; then the checkpoint reports that files cannot be written.
+        // If this cannot be written, a refusal may be called false; then the checkpoint reports that files cannot be
+        // written.
         let _ = self.board.stop(victim);
         if self.random.random_bool(0.7) {
             self.counts.kills += u64::from(self.crew.kill(victim));

@@ -1,7 +1,9 @@
-//! Whether a figure stays flat over a run: the Theil–Sen slope over its checkpoints, and the Mann–Kendall test of whether it is one.
+//! Whether a figure stays flat over a run: the Theil–Sen slope over its checkpoints, and the Mann–Kendall test of
+//! whether it is one.
 //!
-//! The first tenth of a run is its warm-up and does not count. A figure *rises* if the slope over the whole run exceeds the bound,
-//! and a rise like that is unlikely to be noise. What falls is as good as flat. With fewer than [`LEAST`] checkpoints nothing is said.
+//! The first tenth of a run is its warm-up and does not count. A figure *rises* if the slope over the whole run exceeds
+//! the bound, and a rise like that is unlikely to be noise. What falls is as good as flat. With fewer than [`LEAST`]
+//! checkpoints nothing is said.
 
 use serde::Serialize;
 

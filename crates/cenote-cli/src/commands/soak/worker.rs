@@ -1,5 +1,5 @@
-//! A worker process: finds out what became of its predecessor's operation in flight, verifies its own keys, and then goes through the
-//! phases until it is killed or told to end.
+//! A worker process: finds out what became of its predecessor's operation in flight, verifies its own keys, and then
+//! goes through the phases until it is killed or told to end.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! A client of a cluster that is tortured: says each call before it and its result after it, so that nothing is lost when it is killed.
+//! A client of a cluster that is tortured: says each call before it and its result after it, so that nothing is lost
+//! when it is killed.
 //!
 //! | line | |
 //! |---|---|

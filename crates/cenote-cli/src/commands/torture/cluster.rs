@@ -1,5 +1,5 @@
-//! `cenote torture --cluster`: kills and stops clients and memory nodes of a cluster that it starts, and checks that what the clients saw is
-//! linearizable: nothing that was acknowledged is lost, or comes back.
+//! `cenote torture --cluster`: kills and stops clients and memory nodes of a cluster that it starts, and checks that
+//! what the clients saw is linearizable: nothing that was acknowledged is lost, or comes back.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::output::{Output, count};
 use crate::role::Role;
 
 /// How long the cluster may take to be whole again.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is tortured.
 pub struct Settings {
@@ -192,9 +192,9 @@ impl Trial {
             if is_so(&status) {
                 return Ok(status);
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err(Failure::failed(format!(
-                    "the cluster is not {what} after {PATIENCE:?}: cenote cluster status showed {status:?}"
+                    "the cluster is not {what} after {TIMEOUT:?}: cenote cluster status showed {status:?}"
                 )));
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -1,8 +1,9 @@
 //! `cenote torture --damage`: this process changes bytes of a pool while others use all that it offers.
 //!
-//! A run is many rounds. Each begins with a copy of a pool with everything in it; each user has a seed of its own. Users may get errors, and
-//! nothing else: none ends by a signal or a panic, none hangs, and neither do `fsck` and `fsck --repair` on what is left. Lost data does not
-//! count: a process that may write to a pool may destroy what is in it.
+//! A run is many rounds. Each begins with a copy of a pool with everything in it; each user has a seed of its own.
+//! Users may get errors, and nothing else: none ends by a signal or a panic, none hangs, and neither do `fsck` and
+//! `fsck --repair` on what is left. Lost data does not count: a process that may write to a pool may destroy what is in
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};

@@ -76,12 +76,12 @@ pub struct Args {
     /// The kind of the maps
     #[arg(long, value_enum, default_value_t = MapKind::Hash)]
     map: MapKind,
-    /// Kill no worker: change bytes of a pool with everything in it while the workers use it, many times. They may get errors; none ends by a
-    /// signal or hangs
+    /// Kill no worker: change bytes of a pool with everything in it while the workers use it, many times. They may get
+    /// errors; none ends by a signal or hangs
     #[arg(long, conflicts_with_all = ["kills_per_second", "pool", "size", "map", "keep", "plant"])]
     damage: bool,
-    /// Torture a cluster that is started for it: kill and stop its clients (--workers) and memory nodes, and check that what clients saw is
-    /// linearizable
+    /// Torture a cluster that is started for it: kill and stop its clients (--workers) and memory nodes, and check that
+    /// what clients saw is linearizable
     #[arg(long, conflicts_with_all = ["damage", "pool", "size", "map", "keep", "plant"])]
     cluster: bool,
     /// Memory nodes of the cluster

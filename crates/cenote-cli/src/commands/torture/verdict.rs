@@ -67,7 +67,7 @@ fn examine<M: Mapped>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Res
     if plan.plant == Some(Plant::Leak) {
         leak(&state)?;
     }
-    verdict.fsck = Some(pool.fsck(false)?);
+    verdict.fsck = Some(pool.fsck()?);
     verdict.recoveries = pool.stat()?.recoveries;
     Ok(())
 }

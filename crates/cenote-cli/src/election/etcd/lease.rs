@@ -1,13 +1,13 @@
-//! The server lease in etcd: a key that says which host executes a pool's exchanges. It is changed by compare-exchange only, so two
-//! monitors that name their hosts do so one after the other.
+//! The server lease in etcd: a key that says which host executes a pool's exchanges. It is changed by compare-exchange
+//! only, so two monitors that name their hosts do so one after the other.
 //!
-//! The key is that of the election followed by `-lease`; no etcd lease is attached to it. Its value is a line of `HOST.GENERATION`, the
-//! newest first.
+//! The key is that of the election followed by `-lease`; no etcd lease is attached to it. Its value is a line of
+//! `HOST.GENERATION`, the newest first.
 
 use std::sync::Arc;
 
-use cenote::pod::format::host::HostInstance;
-use cenote::pod::hosts::failover::{LeaseElection, Names};
+use cenote::pod::format::host_entry::HostInstance;
+use cenote::pod::hosts::failover::{LeaseElection, Nominations};
 
 use super::Election;
 use super::client::{Etcd, Trouble};
@@ -60,13 +60,13 @@ impl LeaseElection for EtcdLeaseElection {
         self.election.may_lead()
     }
 
-    fn names(&mut self) -> Result<Names, String> {
+    fn nominations(&mut self) -> Result<Nominations, String> {
         let (value, revision) = self.ask(async |etcd, key| etcd.read(key).await)?;
         let hosts = decode(&value).ok_or_else(|| format!("{}: {value:?} is no list of hosts", self.key))?;
-        Ok(Names { hosts, revision })
+        Ok(Nominations { hosts, revision })
     }
 
-    fn name(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Option<i64>, String> {
         let value = encode(hosts);
         self.ask(async |etcd, key| etcd.exchange(key, since, &value).await)
     }

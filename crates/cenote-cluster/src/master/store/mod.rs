@@ -112,8 +112,8 @@ impl Store {
         }
     }
 
-    /// Keeps a state as it is when its turn comes: changes are kept in the order of these calls. When this returns it is kept, and everything
-    /// that was in it. Returns the view of what is kept.
+    /// Keeps a state as it is when its turn comes: changes are kept in the order of these calls. When this returns it
+    /// is kept, and everything that was in it. Returns the view of what is kept.
     pub async fn save(&self, state: &RefCell<State>) -> Result<ViewText, Unkept> {
         match self {
             Self::Pool(store, _) => {

@@ -1,5 +1,6 @@
-//! A store in a map of a [pool](cenote), for a master on one machine: one that is killed at any instruction has stored a decision or has not, and its
-//! successor goes on from there. The pool's recoverable mutex says who leads, and a word of the map counts those who did.
+//! A store in a map of a [pool](cenote), for a master on one machine: one that is killed at any instruction has stored
+//! a decision or has not, and its successor goes on from there. The pool's recoverable mutex says who leads, and a word
+//! of the map counts those who did.
 
 use std::path::{Path, PathBuf};
 

@@ -33,7 +33,8 @@ impl Elected {
         self.masters[leader] = self.master_at(&at.to_string(), &[]);
     }
 
-    /// Puts other nodes in the place of those that were given up. One may be, as it had no processor for as long as its lease.
+    /// Puts other nodes in the place of those that were given up. One may be, as it had no processor for as long as its
+    /// lease.
     fn repair(&mut self) {
         let status = self.wait(|status| status.closed == 0);
         for place in 0..self.nodes.len() {
@@ -51,7 +52,8 @@ impl Elected {
         assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
     }
 
-    /// Stops the leader for longer than its lease. Meanwhile another one leads, and gives a node up, which the stopped one takes for alive.
+    /// Stops the leader for longer than its lease. Meanwhile another one leads, and gives a node up, which the stopped
+    /// one takes for alive.
     fn stop_the_leader(&mut self, victim: usize) {
         let leader = self.leader();
         self.masters[leader].0.signal(libc::SIGSTOP);

@@ -18,7 +18,8 @@ pub fn add(words: &mut impl Store, at: u64, value: u64) -> Result<u64> {
     Ok(sum)
 }
 
-/// The number of a customer. By last name it is the one in the middle of those of that name, by first name (clause 2.5.2.2).
+/// The number of a customer. By last name it is the one in the middle of those of that name, by first name (clause
+/// 2.5.2.2).
 pub fn customer_of(layout: &Layout, words: &impl Load, of: District, who: Who) -> Result<u64> {
     let name = match who {
         Who::Number(number) => return Ok(number.into()),

@@ -65,7 +65,7 @@ pub enum Output {
 }
 
 /// Reads what a read-only transaction asks for; `None` if it is none.
-pub(super) fn look(layout: &Layout, words: &impl Load, input: &Input) -> Result<Option<Output>> {
+pub(super) fn read_only(layout: &Layout, words: &impl Load, input: &Input) -> Result<Option<Output>> {
     match *input {
         Input::OrderStatus { district, customer } => {
             order_status::run(layout, words, district, customer).map(Some)
@@ -77,12 +77,12 @@ pub(super) fn look(layout: &Layout, words: &impl Load, input: &Input) -> Result<
     }
 }
 
-/// Executes a transaction on the words of a store, wholly or not at all. A date is not 0, which says that there is none. A caller has the words alone;
-/// [`Store::run`](super::Store::run) takes the lock.
+/// Executes a transaction on the words of a store, wholly or not at all. A date is not 0, which says that there is
+/// none. A caller has the words alone; [`Store::run`](super::Store::run) takes the lock.
 ///
 /// Errors: as [`Store::run`](super::Store::run).
 pub fn execute(layout: &Layout, words: &mut impl Store, input: &Input, date: u64) -> Result<Output> {
-    if let Some(output) = look(layout, words, input)? {
+    if let Some(output) = read_only(layout, words, input)? {
         return Ok(output);
     }
     let mut transaction = Transaction::begin(words, UNDO)?;
@@ -114,7 +114,7 @@ fn change(layout: &Layout, words: &mut impl Store, input: &Input, date: u64) -> 
         }
         Input::Delivery { warehouse, carrier } => delivery::run(layout, words, *warehouse, (*carrier, date)),
         Input::OrderStatus { .. } | Input::StockLevel { .. } => {
-            Ok(look(layout, words, input)?.unwrap_or(Output::RolledBack))
+            Ok(read_only(layout, words, input)?.unwrap_or(Output::RolledBack))
         }
     }
 }

@@ -85,7 +85,8 @@ pub fn run(
     })
 }
 
-/// Takes the row of HISTORY out whose place the new one gets. What the conditions of consistency need of it is added to sums.
+/// Takes the row of HISTORY out whose place the new one gets. What the conditions of consistency need of it is added to
+/// sums.
 fn make_room(layout: &Layout, words: &mut impl Store, of: District, rows: u64) -> Result<()> {
     if rows < layout.scale().history.into() {
         return Ok(());

@@ -170,8 +170,8 @@ impl Archive<'_> {
     }
 }
 
-/// Unpacks an archive into an empty file that can be read, too; every chunk is compared with its checksum. Returns the length
-/// of what was unpacked.
+/// Unpacks an archive into an empty file that can be read, too; every chunk is compared with its checksum. Returns the
+/// length of what was unpacked.
 pub fn undedup(archive: &Path, output: &File) -> Result<u64> {
     let file = File::open(archive).map_err(Error::file(archive))?;
     let all = file.metadata().map_err(Error::file(archive))?.len();

@@ -1,5 +1,5 @@
-//! Cutting by content: a rolling hash over the last bytes says where a chunk ends, so that what is the same is cut the same,
-//! whatever is before it.
+//! Cutting by content: a rolling hash over the last bytes says where a chunk ends, so that what is the same is cut the
+//! same, whatever is before it.
 //!
 //! The hash is a gear hash: shifted by one for each byte, with a random number of the byte added, so that a byte's part
 //! has left it after 64 more. A chunk ends where its highest bits are zero.

@@ -1,10 +1,10 @@
 //! A deduplicating compressor: an archive that has each piece of content once.
 //!
-//! The file is cut into *blocks* of 1 MiB, and these into *chunks* where their content says so ([`chunk`]), so that the same
-//! content is cut the same way wherever it is in its block. Phase 0 cuts, and hashes each chunk. Phase 1 finds, for each hash
-//! of its part of all hashes, where such a chunk is first, and puts that into the job's map. Phase 2 makes a piece of the
-//! [archive] of each block: a chunk that is the first of its content is compressed; any other, if the bytes are equal too, is
-//! a reference. So the archive depends on the input alone.
+//! The file is cut into *blocks* of 1 MiB, and these into *chunks* where their content says so ([`chunk`]), so that the
+//! same content is cut the same way wherever it is in its block. Phase 0 cuts, and hashes each chunk. Phase 1 finds,
+//! for each hash of its part of all hashes, where such a chunk is first, and puts that into the job's map. Phase 2
+//! makes a piece of the [archive] of each block: a chunk that is the first of its content is compressed; any other, if
+//! the bytes are equal too, is a reference. So the archive depends on the input alone.
 
 mod archive;
 mod chunk;

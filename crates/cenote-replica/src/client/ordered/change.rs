@@ -13,8 +13,9 @@ use crate::view::Control;
 impl<N: Verbs + Control> OrderedMap<N> {
     /// Binds a key to a value. Returns whether it was bound before.
     ///
-    /// Cost: four round trips if the client knows the leaf and has used it in the same era; one more if not in the same era; one or two more if another client has
-    /// changed the leaf since, also by another key, and five if it does so at the same time. A page that has become full costs about 13 more.
+    /// Cost: four round trips if the client knows the leaf and has used it in the same era; one more if not in the same
+    /// era; one or two more if another client has changed the leaf since, also by another key, and five if it does so
+    /// at the same time. A page that has become full costs about 13 more.
     ///
     /// Errors: [`Error::EntryTooLong`] above [`OrderedMap::key_max`] or [`OrderedMap::entry_max`]; [`Error::Full`].
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {

@@ -2,13 +2,13 @@
 //!
 //! | step | a crash after it leaves | repaired by |
 //! |---|---|---|
-//! | the page is replaced by itself with a division, in the change that fills it | a page that is too long, and whole: reads go on | whoever changes the page next: it goes on from here |
+//! | the page is replaced by itself with a division, in the change that fills it | a page that is too long, and whole: reads go on | the client that changes the page next: it goes on from here |
 //! | the right page is inserted, if it is not there (of the root: the left one, too) | the same, and a page that the division names | the same |
 //! | the page is replaced by its lower half, with a link (the root: by the page above the two) | a page that no page above names | the next change that comes to it from the left |
 //! | the page above gets an entry | nothing: all is done | |
 //!
-//! Nobody changes a page that has a division but by completing it, and all who complete it insert the same. So the right page is never older than the division, and
-//! one that comes late finds it there.
+//! Nobody changes a page that has a division but by completing it, and all who complete it insert the same. So the
+//! right page is never older than the division, and one that comes late finds it there.
 
 use super::find::{Found, Freshness, Goal};
 use super::page::{Division, Page, PageId};
@@ -110,7 +110,8 @@ impl<N: Verbs + Control> OrderedMap<N> {
         Ok(())
     }
 
-    /// Replaces a page that was read. Returns the new one; `None` if another client has replaced it first, and what that has put there is remembered.
+    /// Replaces a page that was read. Returns the new one; `None` if another client has replaced it first, and what
+    /// that has put there is remembered.
     pub(super) async fn put_page(&self, seen: &Seen, new: Page) -> Result<Option<Seen>, Error> {
         let (key, bytes) = (self.key(seen.id), new.encode());
         if mutant::is(Mutant::PageOverwritten) {

@@ -1,6 +1,8 @@
-//! From the root to a page: pages above are hints, as this client remembers them; fences say whether the page is the right one, and links lead on to the right.
+//! From the root to a page: pages above are hints, as this client remembers them; fences say whether the page is the
+//! right one, and links lead on to the right.
 //!
-//! A page's low fence never changes, and no page is ever taken away. So a page that a hint names begins at or before the key; if it has been divided since, the key is further to the right.
+//! A page's low fence never changes, and no page is ever taken away. So a page that a hint names begins at or before
+//! the key; if it has been divided since, the key is further to the right.
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,11 @@
-//! A map with an order of keys, whose pages are the values of keys of the replicated map: placement, copies, recovery and memory are that map's.
+//! A map with an order of keys, whose pages are the values of keys of the replicated map: placement, copies, recovery
+//! and memory are that map's.
 //!
-//! The protocol is in `docs/protocols/replicated-ordered.md`. In short: a page is replaced on the condition that it is the one that was read
-//! ([`replace_if`](super::Client::replace_if)). A page that is full is replaced by itself with a *division*, which names the page that its upper half goes to; whoever meets it completes it.
-//! So no page is ever in the map that no other one names, whoever dies. Pages have fences and links to the right, as in a B-link tree (Lehman and Yao, 1981); pages above are hints.
+//! The protocol is in `docs/protocols/replicated-ordered.md`. In short: a page is replaced on the condition that it is
+//! the one that was read ([`replace_if`](super::Client::replace_if)). A page that is full is replaced by itself with a
+//! *division*, which names the page that its upper half goes to; the next client that meets it completes it. So no page
+//! is ever in the map that no other one names, whichever client dies. Pages have fences and links to the right, as in a
+//! B-link tree (Lehman and Yao, 1981); pages above are hints.
 //!
 //! | file | |
 //! |---|---|
@@ -42,7 +45,8 @@ const ROOT: u8 = 0;
 const PAGE: u8 = 1;
 /// Bytes of a page's entries above which it is divided, at most.
 const PAGE_BYTES: usize = 4_096;
-/// A block has room for so many pages of that size, as a page that is about to be divided has another entry, fences and separators.
+/// A block has room for so many pages of that size, as a page that is about to be divided has another entry, fences and
+/// separators.
 const PAGES_PER_BLOCK: usize = 8;
 /// Pages that a map remembers.
 const REMEMBERED: usize = 1_024;
@@ -160,7 +164,8 @@ impl<N: Verbs + Control> OrderedMap<N> {
 
     /// The value of a key; `None` if it is bound to none.
     ///
-    /// Cost: that of one [`Client::get`], one or two round trips, if the pages above are known; the same again for each page that is not.
+    /// Cost: that of one [`Client::get`], one or two round trips, if the pages above are known; the same again for each
+    /// page that is not.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let freshness = match mutant::is(Mutant::LeafBelieved) {
             true => Freshness::Remembered,

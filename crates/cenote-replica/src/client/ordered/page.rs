@@ -9,8 +9,8 @@
 //! | 4 to 7 | how many entries |
 //! | then | low fence; high fence, right neighbour, division (separator, right page, left page), as far as it has them; the entries |
 //!
-//! Keys and fences have their length, two bytes, before them; values have four. Numbers are little-endian. An entry of an inner page has as its value the page of its keys,
-//! as eight bytes.
+//! Keys and fences have their length, two bytes, before them; values have four. Numbers are little-endian. An entry of
+//! an inner page has as its value the page of its keys, as eight bytes.
 
 /// A page's number: [`PageId::ROOT`], or the identity of a change, which comes once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -21,7 +21,8 @@ impl PageId {
     pub const ROOT: PageId = PageId(0);
 }
 
-/// How a page is about to be divided: from the separator on, its entries go to a page of their own. Whoever meets it completes it.
+/// How a page is about to be divided: from the separator on, its entries go to a page of their own. The next client
+/// that meets it completes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Division {
     pub separator: Vec<u8>,
@@ -209,7 +210,8 @@ impl Page {
         self.entries.binary_search_by(|(has, _)| has.as_slice().cmp(key))
     }
 
-    /// Of an inner page, the page of a key, or the one with the greatest keys below it. `None` for the key is above all.
+    /// Of an inner page, the page of a key, or the one with the greatest keys below it. `None` for the key is above
+    /// all.
     pub fn child(&self, key: Option<&[u8]>, is_below: bool) -> Option<PageId> {
         let precedes = |has: &[u8]| key.is_none_or(|key| has < key || has == key && !is_below);
         let count = self.entries.partition_point(|(has, _)| precedes(has));
@@ -237,7 +239,8 @@ impl Page {
         HEADER + bytes.sum::<usize>()
     }
 
-    /// Where it is to be divided, if its entries take more than so many bytes: in the middle, or, as the last page of a level that grows at its end, before the last entry.
+    /// Where it is to be divided, if its entries take more than so many bytes: in the middle, or, as the last page of a
+    /// level that grows at its end, before the last entry.
     pub fn separator(&self, limit: usize, appended: bool) -> Option<Vec<u8>> {
         if self.entries.len() < 2 || self.content() <= limit {
             return None;

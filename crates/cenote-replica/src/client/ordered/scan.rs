@@ -1,10 +1,12 @@
 //! Many keys in order, page by page.
 //!
-//! Each page is read whole, at one moment within the scan. Where a page ends the next one begins, by the fence of the page that was read; keys never move to the left of a
-//! fence. So a key that is bound all the time comes once, one that is never bound does not come, and all come in order. What is bound or unbound meanwhile comes or does not.
+//! Each page is read whole, at one moment within the scan. Where a page ends the next one begins, by the fence of the
+//! page that was read; keys never move to the left of a fence. So a key that is bound all the time comes once, one that
+//! is never bound does not come, and all come in order. What is bound or unbound meanwhile comes or does not.
 //!
-//! The leaves that the page above names next are read at once, as many as the scan may need. Such a leaf counts if it begins where the last one has ended: one that was read has been
-//! divided since, if it does not, and the scan follows its link.
+//! The leaves that the page above names next are read at once, as many as the scan may need. Such a leaf counts if it
+//! begins where the last one has ended: one that was read has been divided since, if it does not, and the scan follows
+//! its link.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +31,8 @@ type Ahead = BTreeMap<Vec<u8>, Seen>;
 impl<N: Verbs + Control> OrderedMap<N> {
     /// The least keys from `from` on and below `to`, ascending, at most `limit` of them.
     ///
-    /// Cost: one or two round trips for the first page, and one or two for each sixteen after it, if the pages above are known.
+    /// Cost: one or two round trips for the first page, and one or two for each sixteen after it, if the pages above
+    /// are known.
     pub async fn scan(&self, from: &[u8], to: Option<&[u8]>, limit: usize) -> Result<Pairs, Error> {
         let mut pairs = Pairs::new();
         let mut next = from.to_vec();

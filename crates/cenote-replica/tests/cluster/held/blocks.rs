@@ -12,12 +12,13 @@ use crate::run::{drive, empty};
 
 use super::{BACKUP, go_on, hold, swaps, three, until};
 
-/// A client gets a block, and dies before the write that says how it is cut has arrived. Another change of that client, beside the first, has bound a key to an object of the block, and returned. Returns
-/// what the key is bound to when another client has taken over the block.
+/// A client gets a block, and dies before the write that says how it is cut has arrived. Another change of that client,
+/// beside the first, has bound a key to an object of the block, and returned. Returns what the key is bound to when
+/// another client has taken over the block.
 pub fn put_in_a_block_that_is_not_cut() -> Option<Vec<u8>> {
     let plan = Plan::default();
     let world = empty(&plan);
-    let [dying, heir, _] = three(&world, &plan);
+    let [dying, adopter, _] = three(&world, &plan);
     let [is_put, is_dead] = [(); 2].map(|()| Rc::new(RefCell::new(false)));
     hold(&world, |client, request| {
         client == 1 && matches!(&request.verb, Verb::Write(bytes) if bytes.len() == 8 && bytes[0] == 128)
@@ -39,7 +40,7 @@ pub fn put_in_a_block_that_is_not_cut() -> Option<Vec<u8>> {
         let mut master = Master::new(&world, &plan, 3);
         async move {
             until(dying.net(), || world.borrow().held(1) > 0).await;
-            dying.net().settle().await;
+            dying.net().quiesce().await;
             let mut put = Box::pin(dying.put(b"second", b"value"));
             for _ in 0..40 {
                 let waits = dying.net().pause(0);
@@ -57,10 +58,10 @@ pub fn put_in_a_block_that_is_not_cut() -> Option<Vec<u8>> {
             world.borrow_mut().end_session(1);
             master.end(1);
             master.close().await.unwrap();
-            heir.put(b"third", b"value").await.unwrap();
+            adopter.put(b"third", b"value").await.unwrap();
             let is_done = *is_put.borrow();
             *found.borrow_mut() = match is_done {
-                true => heir.get(b"second").await.unwrap(),
+                true => adopter.get(b"second").await.unwrap(),
                 false => Some(b"value".to_vec()),
             };
         }
@@ -74,8 +75,9 @@ fn a_block_is_cut_before_it_is_used() {
     assert_eq!(put_in_a_block_that_is_not_cut().as_deref(), Some(&b"value"[..]));
 }
 
-/// A client frees an object of a client that has gone; before it hears that it has, another operation of it takes over the block, finds the object free, and uses it. Returns what the key of that is bound to
-/// when the client has put another one.
+/// A client frees an object of a client that has gone; before it hears that it has, another operation of it takes over
+/// the block, finds the object free, and uses it. Returns what the key of that is bound to when the client has put
+/// another one.
 pub fn put_over_what_is_freed() -> Option<Vec<u8>> {
     let plan = Plan::default();
     let world = empty(&plan);
@@ -112,7 +114,7 @@ pub fn put_over_what_is_freed() -> Option<Vec<u8>> {
         let (world, found) = (Rc::clone(&world), Rc::clone(&found));
         async move {
             until(one.net(), || world.borrow().held(1) > 0).await;
-            one.net().settle().await;
+            one.net().quiesce().await;
             one.put(b"first", &[3; 100]).await.unwrap();
             world.borrow_mut().holds = None;
             world.borrow_mut().release(1);

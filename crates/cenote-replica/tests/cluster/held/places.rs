@@ -7,7 +7,8 @@ use cenote_replica::verbs::Address;
 
 use crate::plan::{Plan, layout};
 
-/// Two keys and slots: the other key has the slot that the key would have in an empty map; and the key then has a slot behind that.
+/// Two keys and slots: the other key has the slot that the key would have in an empty map; and the key then has a slot
+/// behind that.
 pub struct Places {
     pub key: Vec<u8>,
     pub other: Vec<u8>,

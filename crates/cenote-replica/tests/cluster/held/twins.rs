@@ -35,8 +35,8 @@ pub struct Late {
     pub found: Option<Vec<u8>>,
 }
 
-/// A client binds a key, and another one puts it, which has come to the backup and has not written its log when the primary dies. An insert that had looked before the key was bound has come to
-/// a smaller slot at the backup.
+/// A client binds a key, and another one puts it, which has come to the backup and has not written its log when the
+/// primary dies. An insert that had looked before the key was bound has come to a smaller slot at the backup.
 pub fn late_insert(what: Before) -> Late {
     let plan = Plan::default();
     let world = empty(&plan);
@@ -52,7 +52,8 @@ pub fn late_insert(what: Before) -> Late {
         let (late, putting) = (Rc::clone(&late), Rc::clone(&putting));
         async move {
             if what == Before::Returned {
-                // They get the first two blocks, and the client that binds the key has one in the region of the third node and the first.
+                // They get the first two blocks, and the client that binds the key has one in the region of the third
+                // node and the first.
                 late.remove(&key).await.unwrap();
                 putting.remove(&key).await.unwrap();
             }
@@ -114,7 +115,7 @@ pub fn late_insert(what: Before) -> Late {
             if what != Before::Put {
                 until(putting.net(), || is_object(slot(&world, PRIMARY, behind))).await;
                 if what == Before::Seen {
-                    putting.net().settle().await;
+                    putting.net().quiesce().await;
                     let value = putting.get(&key).await.unwrap();
                     *seen.borrow_mut() = Some(value);
                 }
@@ -230,8 +231,9 @@ pub struct Passed {
     pub last: Option<Vec<u8>>,
 }
 
-/// A client has bound a key. Another one removes it: its removal has come to the backup, and not to the primary. An insert that had looked before the key was bound then comes to another slot. The regions may
-/// be closed before the removal goes on.
+/// A client has bound a key. Another one removes it: its removal has come to the backup, and not to the primary. An
+/// insert that had looked before the key was bound then comes to another slot. The regions may be closed before the
+/// removal goes on.
 pub fn insert_beside_removal(is_closed: bool) -> Passed {
     let plan = Plan::default();
     let world = empty(&plan);

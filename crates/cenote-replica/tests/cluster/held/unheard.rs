@@ -50,7 +50,7 @@ pub fn insert_unheard(silence: Silence) -> Once {
             let (reading, world, plan) = (Rc::clone(&reading), Rc::clone(&world), plan.clone());
             async move {
                 reading.put(b"another key", b"value").await.unwrap();
-                reading.net().settle().await;
+                reading.net().quiesce().await;
                 world.borrow_mut().crash(NodeId(3));
                 let mut master = Master::new(&world, &plan, 3);
                 master.add_lost();
@@ -100,7 +100,7 @@ pub fn insert_unheard(silence: Silence) -> Once {
                     until(&port, || removed.borrow().is_some()).await;
                     world.borrow_mut().holds = None;
                     world.borrow_mut().release(1);
-                    port.settle().await;
+                    port.quiesce().await;
                 }
                 Silence::Untold => {
                     until(&port, || world.borrow().held(2) > 0).await;
@@ -151,8 +151,8 @@ fn what_was_removed_was_inserted_once() {
     }
 }
 
-/// A client puts a key, and its log arrives when the primary has died and the master has decided. Meanwhile another one has read and removed what it put.
-/// Returns what is found then.
+/// A client puts a key, and its log arrives when the primary has died and the master has decided. Meanwhile another one
+/// has read and removed what it put. Returns what is found then.
 pub fn late_log(fault: Option<Fault>) -> Option<Vec<u8>> {
     let plan = Plan {
         fault,
@@ -217,8 +217,9 @@ fn a_closing_of_one_region_is_found() {
     assert_eq!(found.as_deref(), Some(&b"put"[..]), "what was removed");
 }
 
-/// A cell that a client has not used again names an object whose memory has been: by an insert of the same key, which another cell names. The object of before was of a conditional change. The insert shows, its client
-/// does not hear so, and asks after a closing. Then another client removes the key.
+/// A cell that a client has not used again names an object whose memory has been: by an insert of the same key, which
+/// another cell names. The object of before was of a conditional change. The insert shows, its client does not hear so,
+/// and asks after a closing. Then another client removes the key.
 pub fn insert_named_twice() -> Once {
     let plan = Plan::default();
     let world = empty(&plan);

@@ -159,7 +159,8 @@ impl Machine {
         (0..).zip(&self.nodes).map(counts).collect()
     }
 
-    /// The nodes that may read a line, and the one that may write it, as their caches say; for tests of single writer or many readers.
+    /// The nodes that may read a line, and the one that may write it, as their caches say; for tests of single writer
+    /// or many readers.
     pub fn permissions(&self, at: u64) -> (Nodes, Nodes) {
         let line = at / self.costs.line_bytes;
         let with = |wanted| {

@@ -1,4 +1,5 @@
-//! Which costs decide how far the map is ahead in FUSEE's figure 13: YCSB A, all clients, one number of the profile changed.
+//! Which costs decide how far the map is ahead in FUSEE's figure 13: YCSB A, all clients, one number of the profile
+//! changed.
 
 use cenote_ycsb::Workload;
 

@@ -1,4 +1,5 @@
-//! FUSEE's evaluation (section 6) on the profile `rdma`: the shipped client of the replicated map, and the stores that it is compared with.
+//! FUSEE's evaluation (section 6) on the profile `rdma`: the shipped client of the replicated map, and the stores that
+//! it is compared with.
 //!
 //! Every figure can be made of a smaller [`Size`], which takes moments and says nothing but that it can be made.
 
@@ -29,7 +30,8 @@ pub struct Size {
     pub clients: u32,
     /// How long each workload counts; it runs as long before, or longer.
     pub milliseconds: u64,
-    /// How long one that replaces objects runs before, at least: until clients give back as much memory as they take. What they replace waits for two heartbeats.
+    /// How long one that replaces objects runs before, at least: until clients give back as much memory as they take.
+    /// What they replace waits for two heartbeats.
     pub warm: u64,
 }
 

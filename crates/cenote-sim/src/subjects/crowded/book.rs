@@ -125,8 +125,9 @@ impl Book {
         self.calls.remove(&thread);
     }
 
-    /// What may have waited during a call to become free: what was retired before, and what was unlinked since. Where only readers and the
-    /// dead are waited for, a part of that: what threads may hold that were in a call when it began or held a value, and the lists of the dead.
+    /// What may have waited during a call to become free: what was retired before, and what was unlinked since. Where
+    /// only readers and the dead are waited for, a part of that: what threads may hold that were in a call when it
+    /// began or held a value, and the lists of the dead.
     pub fn held(&self, call: &Call, waits_for_hosts: bool, is_dead: impl Fn(u32) -> bool) -> u64 {
         let sum = |counts: &dyn Fn(&Unlinked) -> bool| -> u64 {
             let counted = self.unlinked.iter().filter(|unlinked| counts(unlinked));

@@ -1,5 +1,5 @@
-//! A hash map with values of mixed sizes, in a pool that is nearly full. That the pool is full is a right answer only if what is live, plus what is
-//! stated here, leaves no room for the write:
+//! A hash map with values of mixed sizes, in a pool that is nearly full. That the pool is full is a right answer only
+//! if what is live, plus what is stated here, leaves no room for the write:
 //!
 //! | what may be in the way | bound |
 //! |---|---|
@@ -8,9 +8,10 @@
 //! | blocks of small objects, the index | as the pool's table has them at the refusal, without empty blocks that belong to nobody or to the caller; and a few |
 //! | extents between which there is no room | at the refusal no run of free frames is twice as long as what is wanted; what is retired counts as free there if no reader can hold it |
 //!
-//! On incoherent memory what is retired waits for a flush round of all hosts, which may not come while a call waits. But then the call has
-//! waited: where only garbage took the room and no process has died, a refusal after fewer waits than [`WAITS`] is wrong, however much is
-//! held. Refusals by a file system that does not let the pool grow are not judged.
+//! On incoherent memory what is retired waits for a flush round of all hosts, which may not come while a call waits.
+//! But then the call has waited: where only garbage took the room and no process has died, a refusal after fewer waits
+//! than [`WAITS`] is wrong, however much is held. Refusals by a file system that does not let the pool grow are not
+//! judged.
 
 mod book;
 mod snapshot;
@@ -57,9 +58,11 @@ const LIVE: (u64, u64) = (3, 5);
 const BEGUN: u64 = 8;
 /// Frames of the largest block of small objects.
 const BLOCK_MAX: u64 = 4;
-/// One call in so many comes after so many waits, after which what the thread has retired must be in no other thread's way.
+/// One call in so many comes after so many waits, after which what the thread has retired must be in no other thread's
+/// way.
 const IDLE: (u64, u32) = (8, 4_000);
-/// A write that waits for garbage rests 64 times at least, each for some of these; one that sees too little garbage scans three times.
+/// A write that waits for garbage rests 64 times at least, each for some of these; one that sees too little garbage
+/// scans three times.
 const WAITS: u64 = 1_000;
 /// Frames that a pool begins with.
 const FRAMES: u64 = 4;

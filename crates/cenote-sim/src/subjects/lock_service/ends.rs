@@ -112,7 +112,8 @@ impl World {
         Some(self.peers[n].take()?.node.client().session())
     }
 
-    /// A node dies, and the directory is told at once; if it is cut off instead, it goes on for a moment: what it sends then must not be heard.
+    /// A node dies, and the directory is told at once; if it is cut off instead, it goes on for a moment: what it sends
+    /// then must not be heard.
     pub fn kill(&mut self, n: usize, is_cut_off: bool) -> Result<(), Fault> {
         let Some(mut peer) = self.peers[n].take() else {
             return Ok(());

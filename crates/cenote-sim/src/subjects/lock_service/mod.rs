@@ -1,9 +1,9 @@
-//! A lock service and its nodes: the library's cores, on a network that loses, delays, repeats and reorders messages, and cuts nodes off;
-//! with clocks that differ, processes that die at any step, that hang, and that leave.
+//! A lock service and its nodes: the library's cores, on a network that loses, delays, repeats and reorders messages,
+//! and cuts nodes off; with clocks that differ, processes that die at any step, that hang, and that leave.
 //!
-//! Each process is a node, and joins anew when it was declared dead. Its threads visit locks, and drive the network between their steps;
-//! nothing of it is in the simulated machine's memory. The directory does not die, but it is stopped now and then. [`World`] has what is
-//! checked.
+//! Each process is a node, and joins anew when it was declared dead. Its threads visit locks, and drive the network
+//! between their steps; nothing of it is in the simulated machine's memory. The directory does not die, but it is
+//! stopped now and then. [`World`] has what is checked.
 
 mod ends;
 mod hash;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use cenote::sync::directory::messages::NodeState;
+use cenote::sync::directory::messages::instant::Moment;
 use cenote::sync::directory::messages::message::{LockId, Session, ToDirectory, ToNode};
-use cenote::sync::directory::messages::moment::Moment;
 use cenote::sync::directory::messages::threads::Held;
 use cenote::sync::directory::queue::Permission;
 
@@ -59,7 +59,8 @@ pub struct Peer {
     pub(super) node: NodeState,
     /// Its threads.
     pub threads: Vec<Thread>,
-    /// What its clock shows when the directory's shows 0, and by how many sixteenths of the directory's rate it goes on.
+    /// What its clock shows when the directory's shows 0, and by how many sixteenths of the directory's rate it goes
+    /// on.
     pub(super) clock: (u64, u64),
     /// It neither hears nor is heard.
     pub is_apart: bool,

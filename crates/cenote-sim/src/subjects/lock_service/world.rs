@@ -1,15 +1,17 @@
-//! Nodes with threads, a directory, and a network between them that loses, repeats and reorders; and what must hold after each step. The
-//! nodes and the directory are the library's own; so are their leases, by clocks that differ.
+//! Nodes with threads, a directory, and a network between them that loses, repeats and reorders; and what must hold
+//! after each step. The nodes and the directory are the library's own; so are their leases, by clocks that differ.
 //!
-//! Each lock covers two numbers: a count of the writers that have unlocked, and the greatest even count. A writer changes the second one
-//! only when it must, so that a region may travel without the other.
+//! Each lock covers two numbers: a count of the writers that have unlocked, and the greatest even count. A writer
+//! changes the second one only when it must, so that a region may travel without the other.
 //!
 //! What must hold:
 //!
 //! - one thread writes a lock or several read it, of those whose nodes have not been declared dead;
-//! - who gets a lock finds what was written last, and is told who died or panicked writing, with the note that the directory had, and of nobody else;
+//! - who gets a lock finds what was written last, and is told who died or panicked writing, with the note that the
+//!   directory had, and of nobody else;
 //! - a node whose lease has not run out has not been declared dead;
-//! - nobody is declared dead who was heard within the lease, while the directory was awake, or who said what no node says;
+//! - nobody is declared dead who was heard within the lease, while the directory was awake, or who said what no node
+//!   says;
 //! - what was committed is not lost;
 //! - requests are granted in the order in which the directory accepts them.
 
@@ -17,11 +19,11 @@ use std::collections::VecDeque;
 
 use cenote::sync::directory::messages::client::LeaseState;
 use cenote::sync::directory::messages::directory::Limits;
+use cenote::sync::directory::messages::instant::Moment;
 use cenote::sync::directory::messages::locked::Locked;
 use cenote::sync::directory::messages::message::{
     DirectorySays, LockId, NO_LOCK, NodeSays, Session, ToDirectory, ToNode,
 };
-use cenote::sync::directory::messages::moment::Moment;
 use cenote::sync::directory::messages::region::{Change, Data};
 use cenote::sync::directory::messages::{Client, Directory, NodeState};
 use cenote::sync::directory::node::Node;
@@ -128,8 +130,8 @@ impl World {
         self.peers.len() - 1
     }
 
-    /// A node joins in a place that is free, with threads that do what their scripts say, and a clock that shows so much and has so many
-    /// sixteenths of the directory's rate. Returns whether there was a number for it.
+    /// A node joins in a place that is free, with threads that do what their scripts say, and a clock that shows so
+    /// much and has so many sixteenths of the directory's rate. Returns whether there was a number for it.
     pub fn join(&mut self, n: usize, scripts: Vec<VecDeque<(LockId, Op)>>, clock: (u64, u64)) -> bool {
         let Some(session) = self.directory.join(self.now) else {
             return false;

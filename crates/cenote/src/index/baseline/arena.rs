@@ -6,8 +6,8 @@
 //! | 1 | sync: the offset of the first byte that is not allocated |
 //! | 2 to 9 | sync, the first word of each: [roots](Arena::root), 0 at first |
 //!
-//! A worker takes chunks, by one fetch-add each, and allocates nodes in its chunk. A crash loses the rest of the chunk to
-//! the extent only, which as a whole belongs to its name in the directory.
+//! A worker takes chunks, by one fetch-add each, and allocates nodes in its chunk. A crash loses the rest of the chunk
+//! to the extent only, which as a whole belongs to its name in the directory.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -96,8 +96,8 @@ impl<M: Memory> Arena<M> {
         self.end - self.base - HEADER_BYTES
     }
 
-    /// Allocates the first bytes after the header. All callers must ask for the same number, before anything else is allocated: a
-    /// creator gets the bytes that an earlier one that died had.
+    /// Allocates the first bytes after the header. All callers must ask for the same number, before anything else is
+    /// allocated: a creator gets the bytes that an earlier one that died had.
     pub fn first(&self, len: u64) -> Result<u64> {
         let at = self.base + HEADER_BYTES;
         if !self.has(at, len) {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::memory::Memory;
 
 /// Polls between two yields.
-const LOOKS: u32 = 16;
+const POLLS: u32 = 16;
 
 /// How many polls have failed.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl BackOff {
     pub fn lose<M: Memory>(&self, mem: &M) -> u32 {
         let lost = self.0.get().saturating_add(1);
         self.0.set(lost);
-        if lost.is_multiple_of(LOOKS) {
+        if lost.is_multiple_of(POLLS) {
             mem.relax();
         }
         lost

@@ -6,18 +6,18 @@
 //! | 1 to 6 | three pairs of key and value |
 //! | 7 | the bucket's next line, or 0; never changes again |
 //!
-//! All are sync words: they share a line with a lock, so that nothing of it may be written back through a cache. A line is read
-//! whole by one fetch.
+//! All are sync words: they share a line with a lock, so that nothing of it may be written back through a cache. A line
+//! is read whole by one fetch.
 //!
-//! **Lookup.** Line by line; a pair that is found counts if its line's word is still the same, locked or not. A key that is
-//! nowhere is not in the table, as pairs do not move.
+//! **Lookup.** Line by line; a pair that is found counts if its line's word is still the same, locked or not. A key
+//! that is nowhere is not in the table, as pairs do not move.
 //!
-//! **Writing.** The bucket is read, then locked by an exchange of its word as it was read. A new pair is stored in a free
-//! place, and then the marks; a removal is a change of marks; a value that replaces another is one store. A further line of
-//! the bucket is complete before the last line refers to it.
+//! **Writing.** The bucket is read, then locked by an exchange of its word as it was read. A new pair is stored in a
+//! free place, and then the marks; a removal is a change of marks; a value that replaces another is one store. A
+//! further line of the bucket is complete before the last line refers to it.
 //!
-//! **Crash.** Each change takes effect by one store, and a lookup never waits. What a dead writer has locked is released by the
-//! next writer. A line that it had allocated and not linked is lost to the arena.
+//! **Crash.** Each change takes effect by one store, and a lookup never waits. What a dead writer has locked is
+//! released by the next writer. A line that it had allocated and not linked is lost to the arena.
 //!
 //! The table is not resized: it has a bucket for about two records of those it was created for, and its chains grow.
 
@@ -153,7 +153,8 @@ impl<M: Memory> Clht<M> {
         })
     }
 
-    /// Repeats an attempt to write until others do not disturb it. It takes effect by a store, which no later load of this thread may overtake.
+    /// Repeats an attempt to write until others do not disturb it. It takes effect by a store, which no later load of
+    /// this thread may overtake.
     fn write<T>(&self, attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let done = self.until_done(attempt)?;
         self.mem().fence();

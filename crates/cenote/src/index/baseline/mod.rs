@@ -1,9 +1,9 @@
 //! Indexes to compare the maps with: those of the paper's table 1, and forms of the maps that pass messages
 //! instead of sharing (pcc-indexes, sections 4 and 7).
 //!
-//! They are written against the same memory contract, so that they run on all backends and in the simulator. They are small:
-//! keys and values of 8 bytes, and memory that is [allocated and never freed](arena). No named map of the store is one of
-//! them; they are built only with the feature `baselines`.
+//! They are written against the same memory contract, so that they run on all backends and in the simulator. They are
+//! small: keys and values of 8 bytes, and memory that is [allocated and never freed](arena). No named map of the store
+//! is one of them; they are built only with the feature `baselines`.
 //!
 //! [`WordMap`] is the interface of everything that is compared.
 
@@ -54,24 +54,27 @@ impl Before {
 ///
 /// # What an implementer promises
 ///
-/// **Sharing.** Any number of handles are open on a map at a time, on all hosts of the pool, each used by the thread that opened it. Keys and values
-/// are any numbers.
+/// **Sharing.** Any number of handles are open on a map at a time, on all hosts of the pool, each used by the thread
+/// that opened it. Keys and values are any numbers.
 ///
-/// **Linearizability.** Each call but a scan takes effect at one moment between its begin and its return. A call that changes the map has taken
-/// effect for every thread when it returns: later loads of the same thread do not overtake it. A compare-exchange sees to that; after a
-/// [store](crate::memory::SyncWord::store) it needs a [fence](Memory::fence).
+/// **Linearizability.** Each call but a scan takes effect at one moment between its begin and its return. A call that
+/// changes the map has taken effect for every thread when it returns: later loads of the same thread do not overtake
+/// it. A compare-exchange sees to that; after a [store](crate::memory::SyncWord::store) it needs a
+/// [fence](Memory::fence).
 ///
-/// **Crash.** A process may die at any instruction of any call, also in [`open_or_create`](Self::open_or_create). A call that has returned keeps its
-/// effect. One that has not has taken effect wholly or not at all: before the death, or at any time where others complete what the dead one had
-/// begun. The others go on: what the dead one holds they take over without being told. On incoherent memory the dead one's host may lose what it has
-/// not written back, so whatever a word refers to is in memory before the word is.
+/// **Crash.** A process may die at any instruction of any call, also in [`open_or_create`](Self::open_or_create). A
+/// call that has returned keeps its effect. One that has not has taken effect wholly or not at all: before the death,
+/// or at any time where others complete what the dead one had begun. The others go on: what the dead one holds they
+/// take over without being told. On incoherent memory the dead one's host may lose what it has not written back, so
+/// whatever a word refers to is in memory before the word is.
 ///
-/// **Memory.** All bytes of the map are found by its name, and `fsck` accounts for them. An [arena] does that; then bytes that a dead worker
-/// had allocated are lost to the arena alone.
+/// **Memory.** All bytes of the map are found by its name, and `fsck` accounts for them. An [arena] does that; then
+/// bytes that a dead worker had allocated are lost to the arena alone.
 ///
 /// **Errors.** A call that fails has changed nothing. [`Error::Full`](crate::Error::Full) says that there is no memory,
-/// [`Error::Forked`](crate::Error::Forked) that the process is a child of the one that opened the map. What is read from the pool is checked before it
-/// becomes an offset, a length or an index: damage is [`Error::Corrupt`](crate::Error::Corrupt), no panic and no endless loop.
+/// [`Error::Forked`](crate::Error::Forked) that the process is a child of the one that opened the map. What is read
+/// from the pool is checked before it becomes an offset, a length or an index: damage is
+/// [`Error::Corrupt`](crate::Error::Corrupt), no panic and no endless loop.
 ///
 /// The simulator checks the first four, with few keys (`docs/simulator.md`, "Bring your own index").
 pub trait WordMap<M: Memory>: Sized {
@@ -80,8 +83,8 @@ pub trait WordMap<M: Memory>: Sized {
     /// Whether keys are ordered, as numbers.
     const IS_ORDERED: bool;
 
-    /// Opens the map of a name, or creates it empty; for about so many records, if it cannot grow. Many may call it at once; all open the same map.
-    /// Only its creator's number of records counts.
+    /// Opens the map of a name, or creates it empty; for about so many records, if it cannot grow. Many may call it at
+    /// once; all open the same map. Only its creator's number of records counts.
     fn open_or_create(
         worker: Rc<Worker<M>>,
         name: &str,
@@ -106,9 +109,10 @@ pub trait WordMap<M: Memory>: Sized {
     /// Removes a key. Returns whether it was there.
     fn remove_u64(&self, key: u64) -> Result<bool>;
 
-    /// Calls `each` for the keys from `from` on, in ascending order, until it returns `false`. Does nothing if there is no order.
+    /// Calls `each` for the keys from `from` on, in ascending order, until it returns `false`. Does nothing if there is
+    /// no order.
     ///
-    /// Beside others who write, each pair was there at some moment of the scan, and a key that is there all the time is found. While nobody
-    /// writes, the pairs are those of the map.
+    /// Beside others who write, each pair was there at some moment of the scan, and a key that is there all the time is
+    /// found. While nobody writes, the pairs are those of the map.
     fn scan_u64(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Result<()>;
 }

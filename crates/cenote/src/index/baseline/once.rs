@@ -1,4 +1,4 @@
-//! Something that the first worker makes once in an arena, and that all find by a root.
+//! One-time initialisation of a structure in an arena: the first worker builds it, all others find it by a root.
 //!
 //! | root | sync word |
 //! |---|---|
@@ -19,7 +19,8 @@ pub const BUILT: u64 = 0;
 const TAKEN: u64 = 6;
 const LOCK: u64 = 7;
 
-/// The offset of the thing. If nobody has made it, `make` writes it into so many bytes; they must be in memory when it returns.
+/// The offset of the thing. If nobody has made it, `make` writes it into so many bytes; they must be in memory when it
+/// returns.
 ///
 /// Cost: one sync load, if it is there.
 pub fn built_once<M: Memory>(

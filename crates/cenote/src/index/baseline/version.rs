@@ -11,12 +11,13 @@
 //! It is a sync word. A writer takes the lock by a compare-exchange from the word as it was seen, so that what was
 //! read under that word still holds, and releases it by a store. A reader loads the word before and after.
 //!
-//! **Crash.** A waiter that has waited for long checks whether the holder lives, and if not, releases in its place, with the marks as
-//! they were. Nothing else is repaired here: the structures order their stores so that a node is valid after each of them.
+//! **Crash.** A waiter that has waited for long checks whether the holder lives, and if not, releases in its place,
+//! with the marks as they were. Nothing else is repaired here: the structures order their stores so that a node is
+//! valid after each of them.
 //!
-//! A worker whose place was taken exactly 65,536 times since a dead worker took a lock there would be mistaken for the dead one; the lock
-//! is then free when that worker leaves. A reader that sleeps through 2^28 changes of a node by one worker would miss
-//! them.
+//! A worker whose place was taken exactly 65,536 times since a dead worker took a lock there would be mistaken for the
+//! dead one; the lock is then free when that worker leaves. A reader that sleeps through 2^28 changes of a node by one
+//! worker would miss them.
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, SyncWord};

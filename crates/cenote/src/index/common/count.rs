@@ -3,7 +3,8 @@
 use crate::memory::{Memory, OwnedWord};
 use crate::pod::Worker;
 
-/// The sum of the workers' counts, which lie where `count_of` says: exact when nobody writes. Cost: one peek for each worker.
+/// The sum of the workers' counts, which lie where `count_of` says: exact when nobody writes. Cost: one peek for each
+/// worker.
 pub fn total<M: Memory>(worker: &Worker<M>, count_of: impl Fn(u64) -> OwnedWord) -> u64 {
     let workers = u64::from(worker.pod().workers_high());
     let sum = (0..workers)

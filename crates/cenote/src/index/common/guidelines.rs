@@ -6,13 +6,13 @@
 pub struct Guidelines {
     /// G1: values are replaced by new objects, never overwritten. A property of the map, fixed when it is created;
     /// without it, 8-byte values of 8-byte keys are overwritten in place, every read fetches the object afresh, and
-    /// [`HashMap::replace`](crate::HashMap::replace) cannot replace an 8-byte value by one of another size. Ordered maps
-    /// always follow it.
+    /// [`HashMap::replace`](crate::HashMap::replace) cannot replace an 8-byte value by one of another size. Ordered
+    /// maps always follow it.
     pub out_of_place: bool,
     /// G2: each worker reads its own replica of the root and of the epoch.
     pub replicate: bool,
-    /// G3: while the worker's announcement stands, a hash map's root is taken from the handle's cache, and every word of an
-    /// ordered map above the leaves from the process's.
+    /// G3: while the worker's announcement stands, a hash map's root is taken from the handle's cache, and every word
+    /// of an ordered map above the leaves from the process's.
     pub speculate: bool,
 }
 

@@ -23,8 +23,8 @@ impl Bytes<'_> {
     }
 }
 
-/// A value that was found. It holds a pin: while it lives, what it refers to is not reused, and neither is anything that
-/// was retired after it was made. So do not keep it for long.
+/// A value that was found. It holds a pin: while it lives, what it refers to is not reused, and neither is anything
+/// that was retired after it was made. So do not keep it for long.
 pub struct Value<'m, M: Memory> {
     bytes: Bytes<'m>,
     _pin: Pin<'m, M>,

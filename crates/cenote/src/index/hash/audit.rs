@@ -1,4 +1,5 @@
-//! Walking a map for `fsck`: everything that it refers to, and whether that is sound. While others write, what seems wrong may be their writes.
+//! Walking a map for `fsck`: everything that it refers to, and whether that is sound. While others write, what seems
+//! wrong may be their writes.
 
 use super::level::{CHUNK_GROUPS, GROUP_SLOTS, LINE_SLOTS, Level, TENTATIVE};
 use super::slot::{Slot, fingerprint};
@@ -41,9 +42,9 @@ impl<M: Memory> HashMap<M> {
     /// Calls `reach` for every allocation that the map refers to (its header, levels, chain lines, objects), and
     /// `suspect` for what seems wrong.
     ///
-    /// The worker is pinned for some groups at a time, so that others are not kept from reusing what they retire for as long as all of it takes. If the level
-    /// is none of the map's any more when the next groups come, what was found of the map is forgotten, and the walk begins anew; the last of a few times
-    /// with one pin for all.
+    /// The worker is pinned for some groups at a time, so that others are not kept from reusing what they retire for as
+    /// long as all of it takes. If the level is none of the map's any more when the next groups come, what was found of
+    /// the map is forgotten, and the walk begins anew; the last of a few times with one pin for all.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn audit(&self, reach: impl FnMut(u64), suspect: impl FnMut(Error)) -> Result<Audit> {
         for attempt in 0..ATTEMPTS {
@@ -125,7 +126,8 @@ impl<M: Memory> HashMap<M> {
         Ok(Some(audit))
     }
 
-    /// Checks that each spare line is linked at most once, and only after it was taken: else the next chain would get it as well.
+    /// Checks that each spare line is linked at most once, and only after it was taken: else the next chain would get
+    /// it as well.
     fn audit_spares(&self, level: &Level, mut spares: Vec<u64>, suspect: &mut impl FnMut(Error)) {
         let taken = level.spares_taken().load(self.worker.mem());
         spares.sort_unstable();
@@ -243,8 +245,8 @@ impl<M: Memory> HashMap<M> {
     }
 }
 
-/// Whether a worker's record says that it is about to put something into a slot. The record is written back before the worker does so; it may say so
-/// for a while afterwards.
+/// Whether a worker's record says that it is about to put something into a slot. The record is written back before the
+/// worker does so; it may say so for a while afterwards.
 fn is_being_put<M: Memory>(worker: &Worker<M>, slot: SyncWord) -> bool {
     let mem = worker.mem();
     (0..worker.pod().workers_high())

@@ -24,8 +24,8 @@ struct Step {
 }
 
 impl<M: Memory> HashMap<M> {
-    /// Looks up all keys, and calls `each` with the position of a key and its value, in the order of the keys. The bytes are only valid
-    /// during the call.
+    /// Looks up all keys, and calls `each` with the position of a key and its value, in the order of the keys. The
+    /// bytes are only valid during the call.
     ///
     /// Cost: as many misses as `get`, but many at a time.
     pub fn get_many<K: AsRef<[u8]>>(
@@ -114,7 +114,8 @@ impl<M: Memory> HashMap<M> {
         Ok(())
     }
 
-    /// The first binding of a line that has the fingerprint; 0 if there is none. The line was dropped from the cache before.
+    /// The first binding of a line that has the fingerprint; 0 if there is none. The line was dropped from the cache
+    /// before.
     #[inline]
     fn candidate(&self, at: u64, hash: u64) -> u64 {
         let mem = self.worker.mem();

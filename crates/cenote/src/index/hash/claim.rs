@@ -7,19 +7,20 @@
 //! | bind | slot: claimed to binding | an insertion that happened | recovery finishes it |
 //! | give up | slot: claimed to cleared | a tombstone that names nobody | needs no repair |
 //!
-//! **Why two steps.** The first empty slot in a key's order is the same for all inserters of the key; a removed key's slot is not. So
-//! an inserter that claims a slot reads the whole group again *after* that. It binds only if the key is nowhere, no slot is empty, none has
-//! moved, and it has cleared every other claim that may be of the same key. Of two claims of a key, the later inserter's read sees the earlier
-//! one: as a claim, which it clears, or as a binding. A key is inserted into an empty slot without a claim. In a group's two
-//! lines that slot was always empty, so no claim ever bound there. A line of the chain may have been linked after a claim's read
-//! went past: so an inserter into the chain reads the whole group again too, after it has seen the slot empty.
+//! **Why two steps.** The first empty slot in a key's order is the same for all inserters of the key; a removed key's
+//! slot is not. So an inserter that claims a slot reads the whole group again *after* that. It binds only if the key is
+//! nowhere, no slot is empty, none has moved, and it has cleared every other claim that may be of the same key. Of two
+//! claims of a key, the later inserter's read sees the earlier one: as a claim, which it clears, or as a binding. A key
+//! is inserted into an empty slot without a claim. In a group's two lines that slot was always empty, so no claim ever
+//! bound there. A line of the chain may have been linked after a claim's read went past: so an inserter into the chain
+//! reads the whole group again too, after it has seen the slot empty.
 //!
-//! **Nobody waits.** Claims are cleared, not helped: nobody reads what a claim refers to. A write claims once; if it loses, it
-//! links a further line instead.
+//! **Nobody waits.** Claims are cleared, not helped: nobody reads what a claim refers to. A write claims once; if it
+//! loses, it links a further line instead.
 //!
-//! **The remover's evidence.** Recovery decides a dead removal by its tombstone. So a tombstone is claimed only when its
-//! remover's record says that the removal is over ([`is_removal_over`]). It has a number, so that no other removal in this slot is taken
-//! for the one that was checked.
+//! **The remover's evidence.** Recovery decides a dead removal by its tombstone. So a tombstone is claimed only when
+//! its remover's record says that the removal is over ([`is_removal_over`]). It has a number, so that no other removal
+//! in this slot is taken for the one that was checked.
 //!
 //! Proofs: `docs/protocols/hash.md`.
 
@@ -56,7 +57,8 @@ impl<M: Memory> HashMap<M> {
         for _ in 0..CHAIN_MAX {
             for n in 0..LINE_SLOTS {
                 let word = sync_word(at + 8 * n);
-                // Read before the remover's record. If the slot holds something else by now, the claim fails: a tombstone has a number.
+                // Read before the remover's record. If the slot holds something else by now, the claim fails: a
+                // tombstone has a number.
                 let slot = Slot(word.load_speculative(mem));
                 if let Some(remover) = slot.as_tombstone()
                     && is_removal_over(worker, remover, word)
@@ -105,8 +107,8 @@ impl<M: Memory> HashMap<M> {
         Ok(claimed == Claimed::Bound)
     }
 
-    /// Reads all slots of a key's group that an insertion at `place` can conflict with, and clears claims that may be of the
-    /// same key. Returns whether the key may be bound there.
+    /// Reads all slots of a key's group that an insertion at `place` can conflict with, and clears claims that may be
+    /// of the same key. Returns whether the key may be bound there.
     #[cold]
     pub(super) fn is_sole(&self, level: &Level, hash: u64, key: &[u8], place: Destination) -> Result<bool> {
         if matches!(place, Destination::Empty(_)) && mutant::is(Mutant::ChainUnconfirmed) {

@@ -1,9 +1,9 @@
 //! Iteration by ascending hash, one group at a time.
 //!
-//! A position is a hash. A step collects the bindings of the group that the position falls into, with hashes from
-//! the position to the group's end, and moves on to that end. If the group has begun to move, the step collects the same interval
-//! of hashes from the next level too, however large that is. So a key that is there all the time is
-//! seen exactly once, whatever the map does meanwhile; a key that is inserted or removed meanwhile may be seen or not.
+//! A position is a hash. A step collects the bindings of the group that the position falls into, with hashes from the
+//! position to the group's end, and moves on to that end. If the group has begun to move, the step collects the same
+//! interval of hashes from the next level too, however large that is. So a key that is there all the time is seen
+//! exactly once, whatever the map does meanwhile; a key that is inserted or removed meanwhile may be seen or not.
 
 use super::HashMap;
 use super::level::Level;
@@ -34,7 +34,8 @@ impl<M: Memory> HashMap<M> {
     ///
     /// The map is pinned meanwhile; `each` should be quick.
     ///
-    /// Cost: a load for each slot of the groups that it reads and of their chains, and one to a few misses for each pair.
+    /// Cost: a load for each slot of the groups that it reads and of their chains, and one to a few misses for each
+    /// pair.
     pub fn step(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
         let mut position = from.0;
         while position < END {

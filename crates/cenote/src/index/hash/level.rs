@@ -14,8 +14,8 @@
 //!          spare lines
 //! ```
 //!
-//! The *spare lines* are for chains, when a move to this level needs a line and the pool is full. So a move that has begun can always
-//! be finished, and keys can be deleted.
+//! The *spare lines* are for chains, when a move to this level needs a line and the pool is full. So a move that has
+//! begun can always be finished, and keys can be deleted.
 //!
 //! A *group* is two adjacent lines of eight slots. A key belongs to one group, and within it to one line, its
 //! home, which is searched first. The last slot of the second line links further lines (a *chain*) when both are
@@ -45,8 +45,8 @@ pub const UPDATING: u64 = 1;
 pub const TENTATIVE: u64 = 1;
 
 const HEADER_BYTES: u64 = 512;
-/// A level has one spare line for so many groups, but never fewer than [`SPARES_MIN`]. Of groups whose slots are filled to 45 percent, as after
-/// a move, one in 300 or 400 has more keys than slots.
+/// A level has one spare line for so many groups, but never fewer than [`SPARES_MIN`]. Of groups whose slots are filled
+/// to 45 percent, as after a move, one in 300 or 400 has more keys than slots.
 const GROUPS_PER_SPARE: u64 = 64;
 const SPARES_MIN: u64 = 16;
 const ORDER_SHIFT: u32 = 1;

@@ -9,8 +9,8 @@
 //! - one group of two adjacent lines instead of two buckets per level, so that one flush and one fence fetch a
 //!   bucket, and moving and iterating are local;
 //! - chains instead of resizing when a bucket is full: growth blocks nobody;
-//! - slots never become empty again, and those of removed keys are [claimed](claim) before they bind another key. That makes
-//!   insertion unique without locks and without duplicates to clean up;
+//! - slots never become empty again, and those of removed keys are [claimed](claim) before they bind another key. That
+//!   makes insertion unique without locks and without duplicates to clean up;
 //! - a slot itself says whether it is still valid (`moved`), so that a stale root is harmless: a lookup that
 //!   speculates on a cached root need not check it, neither for a hit nor for a miss.
 //!
@@ -154,7 +154,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Where its header is.
-    pub fn header(&self) -> u64 {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn header(&self) -> u64 {
         self.header
     }
 
@@ -173,7 +174,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// A key's hash, which determines its group; see [`level::Level::group_of`].
-    pub fn hash_of(&self, key: &[u8]) -> u64 {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn hash_of(&self, key: &[u8]) -> u64 {
         self.hash(key)
     }
 
@@ -269,8 +271,9 @@ impl<M: Memory> HashMap<M> {
         Ok(found.map(|bytes| Value::new(bytes, pin)))
     }
 
-    /// A copy of the value of a key, made by atomic loads: no reference to its bytes exists. For who does not trust all that may write to the pool:
-    /// if one of them changes the value meanwhile, the copy is torn, and nothing else happens. Keys are compared in place.
+    /// A copy of the value of a key, made by atomic loads: no reference to its bytes exists. For programs that do not
+    /// trust every process that may write to the pool: if one of them changes the value meanwhile, the copy is torn,
+    /// and nothing else happens. Keys are compared in place.
     ///
     /// Cost: that of [`HashMap::get`] without its fast path, and the copy.
     pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -344,8 +347,8 @@ fn next_level<M: Memory>(worker: &Worker<M>, level: &Level, speculate: bool) -> 
         .ok_or_else(|| Error::corrupt("a level that moves nowhere, seen", level.offset))
 }
 
-/// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before it is
-/// published.
+/// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before
+/// it is published.
 fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);
     let len = HEADER_BYTES + workers * SHARE_BYTES;

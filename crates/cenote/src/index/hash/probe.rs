@@ -1,12 +1,12 @@
 //! Looking for a key in one level, and in all of them.
 //!
 //! **Order.** A key's home line, the other line of its group, the chain. An insertion takes the first empty slot in
-//! this order, and slots never become empty again; so an empty slot ends the search: the key cannot be behind it. Slots of
-//! removed keys are reused when no slot is empty ([`super::claim`]).
+//! this order, and slots never become empty again; so an empty slot ends the search: the key cannot be behind it. Slots
+//! of removed keys are reused when no slot is empty ([`super::claim`]).
 //!
-//! **Moved slots.** The key may have been here and may now be in the next level. If the search has passed a moved slot, an
-//! empty slot or the end of the chain ends it only in *this* level. Frozen slots are bindings: nobody
-//! changes the copy before the original is marked moved.
+//! **Moved slots.** The key may have been here and may now be in the next level. If the search has passed a moved slot,
+//! an empty slot or the end of the chain ends it only in *this* level. Frozen slots are bindings: nobody changes the
+//! copy before the original is marked moved.
 
 use super::level::{LINE_SLOTS, Level, home_line, home_of};
 use super::line::Line;
@@ -42,12 +42,12 @@ pub(super) const CHAIN_MAX: u32 = 1 << 20;
 const LEVELS_MAX: u32 = 64;
 
 impl<M: Memory> HashMap<M> {
-    /// The fast path to a key: the small object that is bound by the first slot of its home line with its fingerprint, if nothing
-    /// is unusual. `None` says nothing about the key; [`HashMap::find`] does. The worker is pinned.
+    /// The fast path to a key: the small object that is bound by the first slot of its home line with its fingerprint,
+    /// if nothing is unusual. `None` says nothing about the key; [`HashMap::find`] does. The worker is pinned.
     ///
     /// Small enough to be inlined as a whole, so that nothing passes through memory and a processor reaches the next
-    /// lookup's misses before this one's are over. On incoherent memory that does not help: every line is fetched after a
-    /// fence, and to fetch one twice would be expensive.
+    /// lookup's misses before this one's are over. On incoherent memory that does not help: every line is fetched after
+    /// a fence, and to fetch one twice would be expensive.
     #[inline(always)]
     pub(super) fn likely_object(&self, hash: u64) -> Option<u64> {
         let (worker, mem) = (&*self.worker, self.worker.mem());

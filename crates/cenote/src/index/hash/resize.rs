@@ -14,14 +14,14 @@
 //! | clear the root's last bit | any helper | root | any helper goes on |
 //! | retire the old level | the helper that claimed it | its list | recovery goes on in its name |
 //!
-//! **Copied once.** A copier searches the next level, then checks whether the original is still frozen, then
-//! exchanges the empty slot that it found. A key is removed from the next level only after its original is marked moved;
-//! so if the original was still frozen after the search, the key had not been there and gone. If the key has arrived
-//! since, it took that very empty slot, and the exchange fails.
+//! **Copied once.** A copier searches the next level, then checks whether the original is still frozen, then exchanges
+//! the empty slot that it found. A key is removed from the next level only after its original is marked moved; so if
+//! the original was still frozen after the search, the key had not been there and gone. If the key has arrived since,
+//! it took that very empty slot, and the exchange fails.
 //!
-//! **What publishes.** The exchange that links a level, the one that copies a slot, and the setting of a chunk's bit in `done`, before which its
-//! slots are seen as moved. All other exchanges here only acquire: they claim a step, or say how far a move has come whose steps
-//! all others see by then.
+//! **What publishes.** The exchange that links a level, the one that copies a slot, and the setting of a chunk's bit in
+//! `done`, before which its slots are seen as moved. All other exchanges here only acquire: they claim a step, or say
+//! how far a move has come whose steps all others see by then.
 //!
 //! **One move at a time.** A level gets a next one only while it is the root, that is, after all of its predecessor
 //! has moved to it.
@@ -58,11 +58,11 @@ const FILL_PERCENT: u64 = 45;
 /// Up to this order, 16 MiB, levels grow at least fourfold: keys are copied less often while memory does not
 /// matter.
 const QUICK_ORDER_MAX: u32 = 8;
-/// A level whose keys fill less of its slots than this, in percent, is too large. Far from what moves leave: a move to a smaller level leaves
-/// at least 11, one to a larger level 13, as that grows fourfold, and from 54.
+/// A level whose keys fill less of its slots than this, in percent, is too large. Far from what moves leave: a move to
+/// a smaller level leaves at least 11, one to a larger level 13, as that grows fourfold, and from 54.
 const SPARSE_PERCENT: u64 = 5;
-/// Removers check whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for each of its frames, but
-/// not more seldom than for this order.
+/// Removers check whether a level is too large as often as [`crate::pod::instance::limits::Limits::removals`] says for
+/// each of its frames, but not more seldom than for this order.
 const CHECKS_ORDER_MAX: u32 = 6;
 /// The largest level, as logarithm of its frames.
 const ORDER_MAX: u32 = 31;
@@ -146,9 +146,9 @@ impl<M: Memory> HashMap<M> {
         .map(drop)
     }
 
-    /// Called after a key was removed, with a number that is different every time. Now and then checks whether the level is
-    /// far too large, and if so begins to move to a smaller one. The removal succeeds even if this fails: the next operation that comes to
-    /// the damage reports it.
+    /// Called after a key was removed, with a number that is different every time. Now and then checks whether the
+    /// level is far too large, and if so begins to move to a smaller one. The removal succeeds even if this fails: the
+    /// next operation that comes to the damage reports it.
     #[inline]
     pub(super) fn shrink_sometimes(&self, level: &Level, number: u64) {
         if level.order == 0 {
@@ -182,8 +182,8 @@ impl<M: Memory> HashMap<M> {
         Ok(())
     }
 
-    /// Links a level of the order that `order_for_keys` returns after `level`, if `level` is the root and nobody else does so. `false` if there was
-    /// no room for it.
+    /// Links a level of the order that `order_for_keys` returns after `level`, if `level` is the root and nobody else
+    /// does so. `false` if there was no room for it.
     fn begin_move(&self, level: &Level, order_for_keys: impl FnOnce(u64) -> Option<u32>) -> Result<bool> {
         let worker = &*self.worker;
         let mem = worker.mem();
@@ -236,8 +236,8 @@ impl<M: Memory> HashMap<M> {
     }
 
     fn attempt_to_reserve(&self, keys: u64) -> Result<()> {
-        // One worker at a time: whether a failed call resets the floor must not depend on whether another has set the same. Before the list is
-        // held: a worker that waits leaves its list to others.
+        // One worker at a time: whether a failed call resets the floor must not depend on whether another has set the
+        // same. Before the list is held: a worker that waits leaves its list to others.
         let _held = lock::acquire(&self.worker, DIRECTORY_LOCK)?;
         let _hold = self.worker.hold_list()?;
         retire::ensure_room(&self.worker, self.worker.actor())?;
@@ -265,8 +265,8 @@ impl<M: Memory> HashMap<M> {
     #[cold]
     pub(super) fn help(&self, level: &Level) -> Result<()> {
         let mem = self.worker.mem();
-        // Set once. If the cached copy is older, this worker goes on as if the map were not moving; the caller has checked no
-        // closer.
+        // Set once. If the cached copy is older, this worker goes on as if the map were not moving; the caller has
+        // checked no closer.
         let Some(next) = Level::decode(&self.worker, level.next().load_speculative(mem))? else {
             return Ok(());
         };
@@ -289,7 +289,8 @@ impl<M: Memory> HashMap<M> {
         let mut seen = (0, 0);
         for chunk in 0..level.chunks() {
             let (word, bit) = level.done(chunk);
-            // One load for the chunks of a word, and one after each move, which takes long enough for others to move some.
+            // One load for the chunks of a word, and one after each move, which takes long enough for others to move
+            // some.
             if seen.0 != word {
                 // PAIRS WITH: index::hash::resize::move_chunk
                 seen = (word, sync_word(word).load(mem));
@@ -423,8 +424,8 @@ impl<M: Memory> HashMap<M> {
         }
     }
 
-    /// Freezes a slot that held `slot` when it was read: bindings become frozen, everything else but links moved, and claims are
-    /// cleared by that. Returns what must be copied.
+    /// Freezes a slot that held `slot` when it was read: bindings become frozen, everything else but links moved, and
+    /// claims are cleared by that. Returns what must be copied.
     #[inline]
     fn freeze(&self, at: SyncWord, mut slot: Slot) -> Option<Slot> {
         let mem = self.worker.mem();
@@ -512,7 +513,8 @@ impl<M: Memory> HashMap<M> {
             crash_point(Point::RootDone);
             retire::retire(worker, worker.actor(), level.offset)?;
         }
-        // Before the level can be freed, as others may free it once this operation has ended; then the record would name something else.
+        // Before the level can be freed, as others may free it once this operation has ended; then the record would
+        // name something else.
         set_until_end(worker, record.root(), 0);
         Ok(())
     }
@@ -535,8 +537,8 @@ fn replica_of(header: u64, worker: u64) -> SyncWord {
     sync_word(share(header, worker))
 }
 
-/// Moves the root and all its replicas from a level to the next. Any number of workers may do so, repeatedly and at the same time. Once it is
-/// done, no worker that pins from then on begins with `level`.
+/// Moves the root and all its replicas from a level to the next. Any number of workers may do so, repeatedly and at the
+/// same time. Once it is done, no worker that pins from then on begins with `level`.
 fn move_root<M: Memory>(worker: &Worker<M>, header: u64, level: &Level, next: &Level) {
     let mem = worker.mem();
     let root = sync_word(header);
@@ -571,8 +573,9 @@ fn move_replica<M: Memory>(mem: &M, replica: SyncWord, old: u64, new: u64) {
     }
 }
 
-/// Gives a worker a replica of the root. It is tentative until the root is seen not to have moved meanwhile: from
-/// then on, a worker that moves the root finds it. `left` is what the replica was just seen to hold. Returns the root's level, to be used now.
+/// Gives a worker a replica of the root. It is tentative until the root is seen not to have moved meanwhile: from then
+/// on, a worker that moves the root finds it. `left` is what the replica was just seen to hold. Returns the root's
+/// level, to be used now.
 #[cold]
 pub(super) fn adopt_replica<M: Memory>(worker: &Worker<M>, header: u64, replica: SyncWord, left: u64) -> u64 {
     let mem = worker.mem();
@@ -639,11 +642,13 @@ pub fn drain_extent<M: Memory>(
 ) -> Result<Progress> {
     let mem = worker.mem();
     let level = level::at(worker, offset)?;
-    // It was read through the cache. Complete with the next fence: before the level is free, and before another worker has the list.
+    // It was read through the cache. Complete with the next fence: before the level is free, and before another worker
+    // has the list.
     mem.invalidate(offset, LINE);
     if level.links().load(mem) == 0 {
         return Ok(Progress::Complete);
     }
+    // PAIRS WITH: index::hash::resize::drain_extent
     for group in level.drained().load(mem)..level.groups {
         let link = level.link(group);
         let mut lines_left = CHAIN_MAX;
@@ -682,8 +687,9 @@ fn chains_before(group: u64) -> u64 {
     group + u64::from(mutant::is(Mutant::DrainedAhead))
 }
 
-/// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Leaves nothing of the level in a cache: the caller may
-/// be a background thread that has dropped the level's lines before, and does not know whether the level is still there.
+/// Calls `each` for the chain lines of the level at an offset; for none if there is no level. Leaves nothing of the
+/// level in a cache: the caller may be a background thread that has dropped the level's lines before, and does not know
+/// whether the level is still there.
 pub fn extent_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn FnMut(u64)) -> Result<()> {
     let mem = worker.mem();
     let is_extent = matches!(locate(worker, offset)?, Location::Extent { .. });

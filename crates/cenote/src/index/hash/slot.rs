@@ -16,8 +16,8 @@
 //! | object, frozen | the binding, which will be copied and not changed here | the migrator that has copied it: moved |
 //! | anything, moved | look in the next level | nobody |
 //!
-//! A slot that is not empty never becomes empty again, and binds another key only after it was claimed. Both facts carry the
-//! proofs in `docs/protocols/hash.md`. Moved slots keep what they held: recovery reads it there.
+//! A slot that is not empty never becomes empty again, and binds another key only after it was claimed. Both facts
+//! carry the proofs in `docs/protocols/hash.md`. Moved slots keep what they held: recovery reads it there.
 
 use crate::pod::commit::publish::{SLOT_CLAIMED, SLOT_CLEARED, SLOT_MOVE_BITS};
 
@@ -53,7 +53,8 @@ impl Slot {
     pub const CLEARED: Self = Self(SLOT_CLEARED);
 
     /// What the worker with mark `remover` leaves when it removes a key. No other removal has the number
-    /// ([`crate::pod::Worker::next_removal`]): so a slot that held this word earlier and holds it now held nothing else in between.
+    /// ([`crate::pod::Worker::next_removal`]): so a slot that held this word earlier and holds it now held nothing else
+    /// in between.
     #[inline]
     pub fn tombstone(remover: u16, number: u64) -> Self {
         Self(number << NUMBER_SHIFT | u64::from(remover) << MARK_SHIFT | KIND_TOMBSTONE)

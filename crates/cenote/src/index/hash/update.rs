@@ -1,10 +1,10 @@
 //! Writing: insert, replace, compare-and-replace, remove.
 //!
-//! Each write is one compare-exchange on the slot that the search found (see `pod::commit::publish` for what surrounds it).
-//! If the slot has changed meanwhile, the writer searches again: another one made progress. A slot that is frozen or moved means
-//! that the group is moving to the next level: the writer moves the whole group itself and goes on there. An insertion
-//! that finds its group full takes a removed key's slot ([`super::claim`]) before it links a further line; only once, so that
-//! writers do not clear each other's claims for ever.
+//! Each write is one compare-exchange on the slot that the search found (see `pod::commit::publish` for what surrounds
+//! it). If the slot has changed meanwhile, the writer searches again: another one made progress. A slot that is frozen
+//! or moved means that the group is moving to the next level: the writer moves the whole group itself and goes on
+//! there. An insertion that finds its group full takes a removed key's slot ([`super::claim`]) before it links a
+//! further line; only once, so that writers do not clear each other's claims for ever.
 
 use super::claim::Destination;
 use super::level::{LINE_SLOTS, Level, home_of};
@@ -37,8 +37,8 @@ enum Outcome {
 impl<M: Memory> HashMap<M> {
     /// Sets a key's value, whether it had one or not.
     ///
-    /// Cost: a search, one compare-exchange, one object; for a key that had a value, the retirement of the old object: on
-    /// incoherent memory one write-back.
+    /// Cost: a search, one compare-exchange, one object; for a key that had a value, the retirement of the old object:
+    /// on incoherent memory one write-back.
     ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
@@ -75,7 +75,8 @@ impl<M: Memory> HashMap<M> {
     ///
     /// Cost: as of [`HashMap::put`], and a read of the value that is there; without the write if that is another.
     ///
-    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full), [`Error::InPlace`](crate::Error::InPlace).
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full),
+    /// [`Error::InPlace`](crate::Error::InPlace).
     pub fn replace(&self, key: &[u8], expected: &[u8], value: &[u8]) -> Result<Replace> {
         Ok(match self.write(key, value, When::IfEqual(expected))? {
             Outcome::Differs(found) => Replace::Differs(found),
@@ -231,7 +232,8 @@ impl<M: Memory> HashMap<M> {
         Ok(None)
     }
 
-    /// Binds a key in a slot that held `current`, instead of the object `old` if that is not 0; `None` if the slot has changed.
+    /// Binds a key in a slot that held `current`, instead of the object `old` if that is not 0; `None` if the slot has
+    /// changed.
     #[inline]
     fn bind(&self, at: SyncWord, current: Slot, old: u64, new: Slot) -> Result<Option<Outcome>> {
         let inserted = old == 0;
@@ -260,8 +262,8 @@ impl<M: Memory> HashMap<M> {
         Ok(Slot::object(object, pair::is_small(key, value), hash))
     }
 
-    /// Overwrites a small value in place by the fast path. Returns whether it did. The binding that led to it may be frozen:
-    /// its copy binds the same object.
+    /// Overwrites a small value in place by the fast path. Returns whether it did. The binding that led to it may be
+    /// frozen: its copy binds the same object.
     #[inline(always)]
     fn overwrite_likely(&self, hash: u64, key: &[u8], value: &[u8]) -> bool {
         if !M::COHERENT || !self.is_in_place() || value.len() != 8 {
@@ -272,7 +274,7 @@ impl<M: Memory> HashMap<M> {
             Some(at) if pair::has_small_key(mem, at, key) => {
                 // Ordered before this thread's later reads, as every write's compare-exchange is.
                 // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
-                sync_word(at + 8).announce(mem, word(value));
+                sync_word(at + 8).store_seq_cst(mem, word(value));
                 true
             }
             _ => false,
@@ -286,7 +288,7 @@ impl<M: Memory> HashMap<M> {
         match when {
             When::IfAbsent => return Ok(Some(Outcome::Exists)),
             // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64
-            When::Always => at.announce(mem, word(value)),
+            When::Always => at.store_seq_cst(mem, word(value)),
             When::IfEqual(expected) => {
                 let found = self.value_of(slot)?;
                 if found.as_bytes() != expected {
@@ -384,8 +386,8 @@ impl<M: Memory> HashMap<M> {
 }
 
 impl<M: Memory> HashMap<M> {
-    /// Links one of a level's spare lines: for copies, when the pool is full. The spare line is lost for as long as the level lasts if another
-    /// line is linked first, or if this process dies between the two steps.
+    /// Links one of a level's spare lines: for copies, when the pool is full. The spare line is lost for as long as the
+    /// level lasts if another line is linked first, or if this process dies between the two steps.
     pub(super) fn append_spare(&self, level: &Level, link: SyncWord) -> Result<()> {
         let mem = self.worker.mem();
         let taken = level.spares_taken();

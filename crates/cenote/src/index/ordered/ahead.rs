@@ -1,9 +1,10 @@
 //! Prefetching for scans, by the parent of the leaves; on coherent memory only.
 //!
-//! Each step to the next leaf costs two misses, one after the other: the word of the next node, and its page. The parent has the
-//! nodes of many leaves side by side. So a scan prefetches their words some leaves ahead, and their pages when the words are
-//! there, while it reads other leaves. The parent's page may be out of date: then the scan prefetches what it does not read, and
-//! nothing else happens. The page stays readable as long as the pin under which it was reached.
+//! Each step to the next leaf costs two misses, one after the other: the word of the next node, and its page. The
+//! parent has the nodes of many leaves side by side. So a scan prefetches their words some leaves ahead, and their
+//! pages when the words are there, while it reads other leaves. The parent's page may be out of date: then the scan
+//! prefetches what it does not read, and nothing else happens. The page stays readable as long as the pin under which
+//! it was reached.
 
 use super::find::Descent;
 use super::page::Page;

@@ -1,4 +1,5 @@
-//! Walking an ordered map for `fsck`: everything that it refers to, and whether that is sound. While others write, what seems wrong may be their writes.
+//! Walking an ordered map for `fsck`: everything that it refers to, and whether that is sound. While others write, what
+//! seems wrong may be their writes.
 
 use std::collections::BTreeSet;
 
@@ -66,8 +67,9 @@ impl<M: Memory> OrderedMap<M> {
     /// Calls `reach` for every allocation that the map refers to (its header, nodes, pages, records), and `suspect` for
     /// what seems wrong.
     ///
-    /// The worker is pinned for some nodes at a time, so that others are not kept from reusing what they retire for as long as all of it takes. If the node that
-    /// comes next is none any more then, what was found of the map is forgotten, and the walk begins anew; the last of a few times with one pin for all.
+    /// The worker is pinned for some nodes at a time, so that others are not kept from reusing what they retire for as
+    /// long as all of it takes. If the node that comes next is none any more then, what was found of the map is
+    /// forgotten, and the walk begins anew; the last of a few times with one pin for all.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn audit(&self, reach: impl FnMut(u64), suspect: impl FnMut(Error)) -> Result<Audit> {
         for attempt in 0..ATTEMPTS {
@@ -132,8 +134,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Walks a level from its first node to its last. It must meet the nodes that the level above knows in their order. `None` if it comes to a node that
-    /// is no longer the map's.
+    /// Walks a level from its first node to its last. It must meet the nodes that the level above knows in their order.
+    /// `None` if it comes to a node that is no longer the map's.
     fn audit_level<'w>(
         &'w self,
         level: u8,
@@ -161,7 +163,8 @@ impl<M: Memory> OrderedMap<M> {
             let word = self.node(node)?;
             let visit = match &before {
                 Some(_) if pinned.is_over() => {
-                    // What was read of the one before may be something else by now: the next one is looked for from the root.
+                    // What was read of the one before may be something else by now: the next one is looked for from the
+                    // root.
                     pinned.renew(&self.worker)?;
                     match self.descend(Target::at(&low), level) {
                         Ok(Some(found)) if found.word == word && found.page.fences()?.0 == low => found,

@@ -237,7 +237,8 @@ pub fn copy(page: &Page<'_>, fences: &Fences<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// A leaf's page with another second word of entry `n`, in memory that was used before. All else stays the same and is copied.
+/// A leaf's page with another second word of entry `n`, in memory that was used before. All else stays the same and is
+/// copied.
 pub fn replaced(page: &Page<'_>, n: usize, second: Second, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     // Without padding.
     let len = page.built_len()?;
@@ -295,7 +296,8 @@ fn pad(bytes: &mut Vec<u8>, len: u64) {
     }
 }
 
-/// Whether a page is as it is built from its entries and fences: they determine all but the first word, and nothing follows but padding.
+/// Whether a page is as it is built from its entries and fences: they determine all but the first word, and nothing
+/// follows but padding.
 pub fn is_as_built(page: &Page<'_>) -> Result<bool> {
     let built = copy(page, &Fences::of(page)?)?;
     let Some((found, padding)) = page.bytes().split_at_checked(built.len()) else {
@@ -306,8 +308,8 @@ pub fn is_as_built(page: &Page<'_>) -> Result<bool> {
         && padding.iter().all(|&byte| byte == 0))
 }
 
-/// Bytes for a leaf's page on incoherent memory: those of a full page with short fences. So a page that is replaced can be recycled for any
-/// leaf's next page: to free it, and to allocate another, costs some round trips there.
+/// Bytes for a leaf's page on incoherent memory: those of a full page with short fences. So a page that is replaced can
+/// be recycled for any leaf's next page: to free it, and to allocate another, costs some round trips there.
 const LEAF_ROOM: u64 = (64 + 16 * LEAF_MAX as u64 + 64).next_multiple_of(LINE);
 
 /// Allocates memory for a page, and writes it there.

@@ -1,10 +1,11 @@
 //! The fast path down to a leaf, on coherent memory.
 //!
-//! The slow path ([`find`](super::find)) is prepared for everything. The fast path goes where nearly
-//! all searches go: the heads of separators decide, no child on the path is being merged, and each parent knows the nodes that its
+//! The slow path ([`find`](super::find)) is prepared for everything. The fast path goes where nearly all searches go:
+//! the heads of separators decide, no child on the path is being merged, and each parent knows the nodes that its
 //! children were split into. It reads and checks only what it needs of each page: the first word, the heads of the
-//! lines of heads, one of those lines, one child. Whatever else it finds, also damage, it leaves to the slow path, which
-//! starts again from the root and reports what is wrong. It relies on nothing that the slow path does not rely on, and writes nothing.
+//! lines of heads, one of those lines, one child. Whatever else it finds, also damage, it leaves to the slow path,
+//! which starts again from the root and reports what is wrong. It relies on nothing that the slow path does not rely
+//! on, and writes nothing.
 
 use std::hint::select_unpredictable;
 
@@ -50,9 +51,9 @@ pub(super) fn word<const BYTES: usize>(bytes: &[u8; BYTES], n: usize) -> u64 {
     u64::from_le_bytes(words[n])
 }
 
-/// How many of the ascending words of a line or two, from word `from` on, are not above a number. All are compared, so that no branch has to
-/// be guessed. The comparisons are chains of selections, as compilers make slow code of a sum of comparisons; the chains are short, so that the
-/// processor executes them side by side.
+/// How many of the ascending words of a line or two, from word `from` on, are not above a number. All are compared, so
+/// that no branch has to be guessed. The comparisons are chains of selections, as compilers make slow code of a sum of
+/// comparisons; the chains are short, so that the processor executes them side by side.
 #[inline(always)]
 pub(super) fn up_to<const BYTES: usize>(bytes: &[u8; BYTES], from: usize, own: u64) -> usize {
     let (words, _) = bytes.as_chunks::<8>();
@@ -83,8 +84,8 @@ impl<M: Memory> OrderedMap<M> {
         })?
     }
 
-    /// The leaf below which the key of a head belongs, unopened, if the fast path leads there. `is_head` says that the key
-    /// is its head.
+    /// The leaf below which the key of a head belongs, unopened, if the fast path leads there. `is_head` says that the
+    /// key is its head.
     #[inline(always)]
     pub(super) fn descend_by_fast_path(&self, head: u64, is_head: bool) -> Option<Descent> {
         self.fast_path_to(head, is_head).map(Descent::from)

@@ -1,12 +1,14 @@
 //! Finding the node of a level that holds a place in the order.
 //!
-//! A search goes from the root down, and right where a node was split and its parent does not know yet. A node's lower bound
-//! never changes, and its upper bound only moves left: so a page of an inner node may be out of date by any amount, and still
-//! leads to the right node or to one left of it. Only the pages that answer a question are read afresh.
+//! A search goes from the root down, and right where a node was split and its parent does not know yet. A node's lower
+//! bound never changes, and its upper bound only moves left: so a page of an inner node may be out of date by any
+//! amount, and still leads to the right node or to one left of it. Only the pages that answer a question are read
+//! afresh.
 //!
-//! A node that was merged into the one before it is frozen for ever. A search that comes to a frozen node from its parent goes to
-//! the node before it, and right from there: if it meets the frozen node again, that is not merged yet, and has what it had when it was frozen.
-//! The only child of a root may be frozen too: it takes the root's place, and has what it had until the root has changed.
+//! A node that was merged into the one before it is frozen for ever. A search that comes to a frozen node from its
+//! parent goes to the node before it, and right from there: if it meets the frozen node again, that is not merged yet,
+//! and has what it had when it was frozen. The only child of a root may be frozen too: it takes the root's place, and
+//! has what it had until the root has changed.
 
 use super::key::Target;
 use super::page::{LEVEL_MAX, Page};
@@ -30,8 +32,9 @@ pub struct Visit<'m> {
     pub word: SyncWord,
     /// The page that the word referred to.
     pub page: Page<'m>,
-    /// If the node is being merged into the one before it: the nearest node before it that is not, and what that node's word held. If it takes
-    /// the root's place: the root, and what the root held. While the anchor still holds that, the merge is not done, and the page is valid.
+    /// If the node is being merged into the one before it: the nearest node before it that is not, and what that node's
+    /// word held. If it takes the root's place: the root, and what the root held. While the anchor still holds that,
+    /// the merge is not done, and the page is valid.
     pub anchor: Option<(SyncWord, u64)>,
 }
 
@@ -265,7 +268,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(())
     }
 
-    /// At the end of a search: prefetches a leaf; caches the page of another node, if the time before it was read is given.
+    /// At the end of a search: prefetches a leaf; caches the page of another node, if the time before it was read is
+    /// given.
     #[inline]
     fn end_descent(&self, level: u8, word: SyncWord, at: u64, since: Option<u64>) {
         match (level, since) {
@@ -355,8 +359,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The word of the node behind a page. `passed` is the high fence of the page before on the same level: fences must ascend, as a
-    /// damaged level may be a cycle.
+    /// The word of the node behind a page. `passed` is the high fence of the page before on the same level: fences must
+    /// ascend, as a damaged level may be a cycle.
     fn right_of<'m>(&self, page: &Page<'m>, passed: &mut Option<&'m [u8]>) -> Result<SyncWord> {
         let word = self.node(page.next())?;
         let (_, high) = page.fences()?;
@@ -435,9 +439,10 @@ impl<M: Memory> OrderedMap<M> {
         self.guidelines.speculate || self.guidelines.replicate && word == self.root()
     }
 
-    /// Called for a step right. Makes the node above, whose page may be out of date, be read afresh; not at each step: the cached page may be
-    /// current, if nobody has posted the node behind, and nobody will while all only read. Then each of these would be a sync load of a contended
-    /// word. It counts steps, not searches: a path that costs a search so many steps is not taken again.
+    /// Called for a step right. Makes the node above, whose page may be out of date, be read afresh; not at each step:
+    /// the cached page may be current, if nobody has posted the node behind, and nobody will while all only read. Then
+    /// each of these would be a sync load of a contended word. It counts steps, not searches: a path that costs a
+    /// search so many steps is not taken again.
     fn forget_way(&self, above: Option<SyncWord>) {
         if !M::COHERENT
             && let Some(word) = above

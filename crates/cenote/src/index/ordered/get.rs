@@ -24,9 +24,9 @@ enum Found<'m> {
 impl<M: Memory> OrderedMap<M> {
     /// The value of a key. Nothing is copied: the bytes stay in place while the [`Value`] lives.
     ///
-    /// Cost on incoherent memory, with all guidelines: one sync load, of the leaf's word; at most two misses for the leaf
-    /// if key and value have 8 bytes, else some more and the record's. Without speculation one sync load more for each
-    /// level above the leaves, without replication one for the root.
+    /// Cost on incoherent memory, with all guidelines: one sync load, of the leaf's word; at most two misses for the
+    /// leaf if key and value have 8 bytes, else some more and the record's. Without speculation one sync load more for
+    /// each level above the leaves, without replication one for the root.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
         let pin = self.worker.pin()?;
@@ -34,8 +34,9 @@ impl<M: Memory> OrderedMap<M> {
         Ok(found.map(|bytes| Value::new(Bytes::Shared(bytes), pin)))
     }
 
-    /// A copy of the value of a key, made by atomic loads: no reference to its bytes exists. For who does not trust all that may write to the pool:
-    /// if one of them changes the value meanwhile, the copy is torn, and nothing else happens. Keys are compared in place.
+    /// A copy of the value of a key, made by atomic loads: no reference to its bytes exists. For programs that do not
+    /// trust every process that may write to the pool: if one of them changes the value meanwhile, the copy is torn,
+    /// and nothing else happens. Keys are compared in place.
     ///
     /// Cost: that of [`OrderedMap::get`] without its fast path, and the copy.
     pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -51,8 +52,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// The value of an 8-byte key, if it has 8 bytes. Keys are ordered by their bytes, so numbers must be stored with the
-    /// highest byte first: the key is `key.to_be_bytes()`.
+    /// The value of an 8-byte key, if it has 8 bytes. Keys are ordered by their bytes, so numbers must be stored with
+    /// the highest byte first: the key is `key.to_be_bytes()`.
     ///
     /// Cost: as of [`OrderedMap::get`].
     #[inline]
@@ -106,8 +107,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Searches the page of a leaf for an 8-byte key: the first line says in which other line the key is. A hit is certain
-    /// whatever part of the order the leaf holds; a miss is certain only between two keys.
+    /// Searches the page of a leaf for an 8-byte key: the first line says in which other line the key is. A hit is
+    /// certain whatever part of the order the leaf holds; a miss is certain only between two keys.
     #[inline(always)]
     fn get_by_fast_path(&self, at: u64, key: u64) -> Found<'_> {
         let Some(first) = self.lines_at::<{ LINE as usize }>(at) else {

@@ -83,7 +83,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(())
     }
 
-    /// The first entry that goes to the new node, and its low fence. Keys that come in ascending order leave full leaves.
+    /// The first entry that goes to the new node, and its low fence. Keys that come in ascending order leave full
+    /// leaves.
     fn where_to_split(&self, visit: &Visit<'_>, key: &[u8]) -> Result<(usize, Vec<u8>)> {
         let (worker, page) = (&*self.worker, &visit.page);
         let count = page.count();
@@ -149,8 +150,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(node)
     }
 
-    /// Posts the nodes that this handle has noted to their parents. If the pool is full, the next writer that comes by posts a node, or
-    /// a writer does so before it splits a node beside it.
+    /// Posts the nodes that this handle has noted to their parents. If the pool is full, the next writer that comes by
+    /// posts a node, or a writer does so before it splits a node beside it.
     pub(super) fn post_all(&self) -> Result<()> {
         loop {
             let Some(unposted) = self.unposted.borrow_mut().pop() else {
@@ -167,9 +168,9 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Whether a full node may be split now: not while its parent does not know it, or the node behind it. Else in a pool with room
-    /// for leaves, and none for their parents' pages, the tree would become a list. If not, this attempt has
-    /// posted the node, or has come a step nearer to that.
+    /// Whether a full node may be split now: not while its parent does not know it, or the node behind it. Else in a
+    /// pool with room for leaves, and none for their parents' pages, the tree would become a list. If not, this attempt
+    /// has posted the node, or has come a step nearer to that.
     pub(super) fn may_split(&self, visit: &Visit<'_>, key: &[u8]) -> Result<bool> {
         if self.posts.get() < POSTS_MAX
             && let Some(unposted) = self.unknown_at(visit, key)?

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// The first eight bytes of a key as a number, a shorter key padded with zeroes. Where two heads differ, the keys differ
-/// the same way.
+/// The first eight bytes of a key as a number, a shorter key padded with zeroes. Where two heads differ, the keys
+/// differ the same way.
 #[inline(always)]
 pub fn head_of(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {

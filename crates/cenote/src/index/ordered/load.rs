@@ -14,8 +14,8 @@ use crate::memory::Memory;
 type Pairs<'p> = &'p [(u64, u64)];
 
 impl<M: Memory> OrderedMap<M> {
-    /// Puts pairs, best in ascending order of their keys: pairs with 8-byte keys and values that belong to one leaf are put
-    /// together. Returns how many keys were new.
+    /// Puts pairs, best in ascending order of their keys: pairs with 8-byte keys and values that belong to one leaf are
+    /// put together. Returns how many keys were new.
     ///
     /// Each pair is put as by [`OrderedMap::put`]; concurrent readers may see some of them. Keys after all
     /// others fill leaves one by one, at the cost of two small writes and one page for each 28 of them.
@@ -56,7 +56,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(new)
     }
 
-    /// One attempt to put the first of some pairs, at least one. Returns how many it put, and how many keys of them were new.
+    /// One attempt to put the first of some pairs, at least one. Returns how many it put, and how many keys of them
+    /// were new.
     fn attempt_batch(&self, pairs: Pairs<'_>) -> Result<Option<(usize, u64)>> {
         let first = pairs[0].0.to_be_bytes();
         let Some(visit) = self.descend(Target::at(&first), 0)? else {

@@ -6,10 +6,11 @@
 //! | freeze | the child's: its page, frozen, if no node is behind it | the first worker there | the same |
 //! | end | the root's: page to a copy of the child's page | the same | nothing |
 //!
-//! If the child was split after the first step, the lowering is called off, and the new node is posted. Once the child is frozen
-//! it stays alone on its level: so the root, with a copy of the child's page, has all of that level.
+//! If the child was split after the first step, the lowering is called off, and the new node is posted. Once the child
+//! is frozen it stays alone on its level: so the root, with a copy of the child's page, has all of that level.
 //!
-//! The root gets a copy: if it got the page itself, several helpers could all take the root's new word for their own success.
+//! The root gets a copy: if it got the page itself, several helpers could all take the root's new word for their own
+//! success.
 
 use super::OrderedMap;
 use super::build::{self, Fences, Inner};
@@ -24,8 +25,8 @@ use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 
-/// Whether the only child of a root is alone on its level, and has room left: a root that was just raised has one child too, which is
-/// about to be split.
+/// Whether the only child of a root is alone on its level, and has room left: a root that was just raised has one child
+/// too, which is about to be split.
 fn may_replace_root(child: &Page<'_>) -> Result<bool> {
     let is_alone = child.next() == 0 || mutant::is(Mutant::LoweredWithNext);
     Ok(is_alone

@@ -7,8 +7,8 @@
 //! | join | that of the node before it: page to page with both their entries | the same | the same |
 //! | end | the parent's: page to page without the child | the same | nothing |
 //!
-//! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for nothing. If the root
-//! is left with one child, the child takes its place ([`super::lower`]).
+//! The child is never its parent's first, and the parent is neither split nor merged meanwhile. Readers wait for
+//! nothing. If the root is left with one child, the child takes its place ([`super::lower`]).
 
 use super::build::{self, Fences, Inner, Leaf};
 use super::find::Visit;
@@ -29,8 +29,8 @@ pub(super) struct InnerNode {
     pub key: Vec<u8>,
 }
 
-/// Whether to try to merge a leaf that has just lost a key and has so many left. Not true at every number: the neighbours may be
-/// too full.
+/// Whether to try to merge a leaf that has just lost a key and has so many left. Not true at every number: the
+/// neighbours may be too full.
 pub(super) fn is_thin(count: usize) -> bool {
     const QUARTER: usize = LEAF_MAX / 4;
     const EIGHTH: usize = LEAF_MAX / 8;
@@ -89,7 +89,8 @@ fn high_of_joined<'f>(before: &Fences<'f>, behind: &Fences<'f>) -> &'f [u8] {
     }
 }
 
-/// What is retired when a node gets the entries of the node behind it: that one's page. The node itself goes with its parent's entry.
+/// What is retired when a node gets the entries of the node behind it: that one's page. The node itself goes with its
+/// parent's entry.
 fn old_of_join(left: &Visit<'_>, right: &Page<'_>) -> u64 {
     match () {
         () if mutant::is(Mutant::JoinedPageKept) => 0,
@@ -99,8 +100,8 @@ fn old_of_join(left: &Visit<'_>, right: &Page<'_>) -> u64 {
 }
 
 impl<M: Memory> OrderedMap<M> {
-    /// After a leaf has become thin: merges it, and the nodes above it that become thin by that; a root with one child gives way to
-    /// it. If the pool is full, that is left for another time.
+    /// After a leaf has become thin: merges it, and the nodes above it that become thin by that; a root with one child
+    /// gives way to it. If the pool is full, that is left for another time.
     pub(super) fn merge_thin(&self, key: &[u8]) -> Result<()> {
         let mut level = 1;
         // The lowest level where a node had one child, and whether anything above has changed since.
@@ -151,8 +152,8 @@ impl<M: Memory> OrderedMap<M> {
         self.post_all()
     }
 
-    /// Says in a page that one of its children is merged: the child that holds the key into the one before it, or the one behind it
-    /// into that child.
+    /// Says in a page that one of its children is merged: the child that holds the key into the one before it, or the
+    /// one behind it into that child.
     fn begin_merge(&self, place: &InnerNode) -> Result<Option<Begun>> {
         let target = Target::at(&place.key);
         let Some(visit) = self.descend(target, place.level)? else {
@@ -217,7 +218,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Finishes the merge that is under way below a node, or the root's replacement, if there is one. Waits for room as the caller does.
+    /// Finishes the merge that is under way below a node, or the root's replacement, if there is one. Waits for room as
+    /// the caller does.
     pub(super) fn finish_merge(
         &self,
         place: &InnerNode,
@@ -279,8 +281,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(None)
     }
 
-    /// Gives a frozen node's entries to the node before it. If that has no room, as it has got more entries since, they go to
-    /// a new node in the frozen one's place.
+    /// Gives a frozen node's entries to the node before it. If that has no room, as it has got more entries since, they
+    /// go to a new node in the frozen one's place.
     fn join(&self, left: &Visit<'_>, right: &Page<'_>) -> Result<bool> {
         let page = &left.page;
         let (fences, behind) = (Fences::of(page)?, Fences::of(right)?);

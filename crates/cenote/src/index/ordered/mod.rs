@@ -1,11 +1,11 @@
-//! The ordered map: a B-link tree of nodes whose pages are replaced as a whole, after the Bw-tree as the paper converts it
-//! (pcc-indexes, section 6.2), with the P³ guidelines.
+//! The ordered map: a B-link tree of nodes whose pages are replaced as a whole, after the Bw-tree as the paper converts
+//! it (pcc-indexes, section 6.2), with the P³ guidelines.
 //!
 //! A *node* is a sync word that refers to the node's *page*, which is written once. A change makes a new page and
-//! exchanges the word: one compare-exchange, by `pod::commit::publish`, for a write, a split, a separator, a new root alike. A
-//! node that is split keeps the lower part and refers to a new node behind it; a worker that comes by later tells its parent.
-//! A node's lower bound never changes. So every path to a leaf leads to the right leaf, or to one left of it, or to one that was
-//! merged into the leaf before it, and is marked as such.
+//! exchanges the word: one compare-exchange, by `pod::commit::publish`, for a write, a split, a separator, a new root
+//! alike. A node that is split keeps the lower part and refers to a new node behind it; a worker that comes by later
+//! tells its parent. A node's lower bound never changes. So every path to a leaf leads to the right leaf, or to one
+//! left of it, or to one that was merged into the leaf before it, and is marked as such.
 //!
 //! Differences from the paper, and why:
 //! - no delta records: a page of a few lines is copied, so that a lookup loads one word and reads two lines;
@@ -55,7 +55,8 @@ const HEADER_BYTES: u64 = 128;
 const SHARE_BYTES: u64 = 64;
 const MAGIC: u64 = u64::from_le_bytes(*b"ORDERED\x01");
 
-/// Set in the word of a node that is being merged into the one before it, or that takes the root's place, or did so: the node has its last page.
+/// Set in the word of a node that is being merged into the one before it, or that takes the root's place, or did so:
+/// the node has its last page.
 const FROZEN: u64 = 1;
 
 /// A note that a node's parent may not know it. It outlives the pin under which the node was seen, so it does not say
@@ -85,8 +86,8 @@ pub struct OrderedMap<M: Memory> {
     /// Posts that the present write has made before splits.
     posts: Cell<u32>,
     merging: RefCell<Option<merge::InnerNode>>,
-    /// The low fence of an empty leaf that this handle has read. The next write merges it, if it can: the worker that emptied it could
-    /// not, or died.
+    /// The low fence of an empty leaf that this handle has read. The next write merges it, if it can: the worker that
+    /// emptied it could not, or died.
     empty: RefCell<Option<Vec<u8>>>,
     scratch: Cell<Scratch>,
 }
@@ -151,9 +152,10 @@ impl<M: Memory> OrderedMap<M> {
         })
     }
 
-    /// The same handle with room for so many notes of nodes that their parents may not know. Any number is correct: other writers
-    /// post what this one does not.
-    pub fn with_unposted(mut self, most: usize) -> Self {
+    /// The same handle with room for so many notes of nodes that their parents may not know. Any number is correct:
+    /// other writers post what this one does not.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn with_unposted(mut self, most: usize) -> Self {
         self.notes_max = most;
         self
     }
@@ -174,7 +176,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Where its header is.
-    pub fn header(&self) -> u64 {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn header(&self) -> u64 {
         self.header
     }
 
@@ -201,8 +204,8 @@ fn share(header: u64, worker: u64) -> u64 {
     header + HEADER_BYTES + worker * SHARE_BYTES
 }
 
-/// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before it is
-/// published.
+/// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before
+/// it is published.
 fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);
     let len = share(0, workers);

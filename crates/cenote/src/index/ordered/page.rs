@@ -12,10 +12,10 @@
 //! then           length of the low fence, of the high fence (4 bytes each), the fences, the separators
 //! ```
 //!
-//! A leaf has level 0. It holds the keys from its low fence on, below its high fence; an inner node has the nodes for such keys below it.
-//! The last node of a level has no high fence. A leaf's entry is a *record* unless key and value have 8 bytes: an object
-//! of its own with both. The separator before a child is the child's low fence. Its first 8 bytes are its head; a separator of no
-//! more than 8 bytes is only there.
+//! A leaf has level 0. It holds the keys from its low fence on, below its high fence; an inner node has the nodes for
+//! such keys below it. The last node of a level has no high fence. A leaf's entry is a *record* unless key and value
+//! have 8 bytes: an object of its own with both. The separator before a child is the child's low fence. Its first 8
+//! bytes are its head; a separator of no more than 8 bytes is only there.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -343,7 +343,8 @@ impl<'m> Page<'m> {
         self.meta.records() == 0
     }
 
-    /// Calls `with` for the keys and values of some entries of a leaf, until it returns `false`. Returns whether it never did.
+    /// Calls `with` for the keys and values of some entries of a leaf, until it returns `false`. Returns whether it
+    /// never did.
     #[inline]
     pub fn with_pairs<M: Memory>(
         &self,
@@ -476,7 +477,8 @@ impl<'m> Page<'m> {
         word(self.bytes, HEADS_AT + 8 * (stride(self.count()) + n))
     }
 
-    /// The place of a separator of more than eight bytes, else the place where the next such separator would be; and its length.
+    /// The place of a separator of more than eight bytes, else the place where the next such separator would be; and
+    /// its length.
     #[inline]
     fn place_of_separator(&self, n: usize) -> (usize, usize) {
         let place = read_once(self.bytes, HEADS_AT + 8 * (2 * stride(self.count()) + n));
@@ -507,8 +509,8 @@ impl<'m> Page<'m> {
         self.child_by_key(target)
     }
 
-    /// The last child whose separator's head is not above `own`; `None` if it equals that. The first lines say which line of the
-    /// heads decides; the line of the children is prefetched meanwhile.
+    /// The last child whose separator's head is not above `own`; `None` if it equals that. The first lines say which
+    /// line of the heads decides; the line of the children is prefetched meanwhile.
     #[inline(always)]
     fn child_by_head<M: Memory>(&self, mem: &M, own: u64) -> Option<usize> {
         let up_to_own =

@@ -1,9 +1,9 @@
 //! Scans, and neighbours of a key.
 //!
-//! **What a scan guarantees.** A scan reads each leaf at one moment, and the leaves one after the other. So it returns a key that
-//! is there all the time exactly once, and never one that is not there at any time. A key that is inserted, removed or changed
-//! meanwhile is seen as it was at some moment of the scan. Keys come in order. The pairs of one leaf,
-//! see [`OrderedMap::step`], are the map's content at one moment.
+//! **What a scan guarantees.** A scan reads each leaf at one moment, and the leaves one after the other. So it returns
+//! a key that is there all the time exactly once, and never one that is not there at any time. A key that is inserted,
+//! removed or changed meanwhile is seen as it was at some moment of the scan. Keys come in order. The pairs of one
+//! leaf, see [`OrderedMap::step`], are the map's content at one moment.
 //!
 //! **Neighbours** are answers of one moment: if the search passed leaves without a neighbour, it reads them again, and
 //! starts again if one has changed.
@@ -309,8 +309,8 @@ impl<M: Memory> OrderedMap<M> {
     }
 }
 
-/// Leaves that had no neighbour, and the anchors of those that are being merged: words, and what they held. While the pin
-/// lasts, no page comes back.
+/// Leaves that had no neighbour, and the anchors of those that are being merged: words, and what they held. While the
+/// pin lasts, no page comes back.
 #[derive(Default)]
 struct Passed(Vec<(SyncWord, u64)>);
 

@@ -39,8 +39,8 @@ impl<M: Memory> OrderedMap<M> {
         Ok(publish_with_secondaries(worker, &change, replacement.old_secondaries)?.is_made())
     }
 
-    /// [`Self::replace_page`] for changes that make pages fewer or shorter: if no object of the page's size is available, the page takes a larger
-    /// one, and is padded to its size.
+    /// [`Self::replace_page`] for changes that make pages fewer or shorter: if no object of the page's size is
+    /// available, the page takes a larger one, and is padded to its size.
     pub(super) fn replace_page_at_any_size(&self, replacement: &Replacement<'_>) -> Result<bool> {
         build::at_any_size(replacement.page, |page| {
             self.replace_page(&Replacement { page, ..*replacement })

@@ -36,8 +36,8 @@ pub(super) enum Outcome {
 impl<M: Memory> OrderedMap<M> {
     /// Sets a key's value, whether it had one or not.
     ///
-    /// Cost: a search, a copy of the leaf's page, one compare-exchange, the retirement of the old page. A pair whose key or value
-    /// does not have 8 bytes is one object more.
+    /// Cost: a search, a copy of the leaf's page, one compare-exchange, the retirement of the old page. A pair whose
+    /// key or value does not have 8 bytes is one object more.
     ///
     /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Put> {
@@ -153,8 +153,8 @@ impl<M: Memory> OrderedMap<M> {
         }
     }
 
-    /// Whether a node may be changed now: neither it nor one of its children is being merged, or takes the root's place. If not, the
-    /// merge will be finished before the next attempt.
+    /// Whether a node may be changed now: neither it nor one of its children is being merged, or takes the root's
+    /// place. If not, the merge will be finished before the next attempt.
     pub(super) fn may_change(&self, visit: &Visit<'_>, key: &[u8]) -> bool {
         let page = &visit.page;
         let is_frozen = visit.anchor.is_some() && !mutant::is(Mutant::FrozenNotHelped);

@@ -1,12 +1,14 @@
 //! The client's side: a process's mailboxes, and how its threads ask by them.
 //!
-//! **Waiting.** A client polls for its answer for as long as a server at work needs. Then it marks its request's line as asleep, and sleeps by
-//! the answer's first word. The server answers first and reads the mark after; the client marks first, and the kernel reads the word after.
-//! So one of the two sees the other, and a server of this machine wakes the client. A server of another machine cannot, and a dead one does
-//! not: a sleep ends by itself, and the next one is twice as long, up to [`LONGEST`]. After each sleep that ended by itself, the client has
-//! its own process check whether there still is a server.
+//! **Waiting.** A client polls for its answer for as long as a server at work needs. Then it marks its request's line
+//! as asleep, and sleeps by the answer's first word. The server answers first and reads the mark after; the client
+//! marks first, and the kernel reads the word after. So one of the two sees the other, and a server of this machine
+//! wakes the client. A server of another machine cannot, and a dead one does not: a sleep ends by itself, and the next
+//! one is twice as long, up to [`LONGEST`]. After each sleep that ended by itself, the client has its own process check
+//! whether there still is a server.
 //!
-//! How often the client polls first depends on recent success: where other work keeps the processors busy, polling keeps the server from one.
+//! How often the client polls first depends on recent success: where other work keeps the processors busy, polling
+//! keeps the server from one.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -16,11 +18,12 @@ use super::own_boxes::OwnBoxes;
 use crate::memory::{LocalWord, Memory};
 use crate::mutant::{self, Mutant};
 
-/// Polls before the client sleeps: a server that has its own processor needs a few of them. Never fewer than `POLLS_LEAST`; polls that were
-/// of no use lately mean that the server needs this processor.
+/// Polls before the client sleeps: a server that has its own processor needs a few of them. Never fewer than
+/// `POLLS_LEAST`; polls that were of no use lately mean that the server needs this processor.
 const POLLS: u64 = 64;
 const POLLS_LEAST: u64 = 4;
-/// Once in this many requests the client polls as often as it may: fewer polls would not show that the server has a processor again.
+/// Once in this many requests the client polls as often as it may: fewer polls would not show that the server has a
+/// processor again.
 const HOPEFUL: u64 = 16;
 /// The first sleep, and the longest.
 pub(super) const SHORTEST: Duration = Duration::from_micros(64);
@@ -54,8 +57,9 @@ impl Client {
         }
     }
 
-    /// From now on the process has a place that no other living one has, and the boxes that belong to it. Returns whether these boxes exist and
-    /// are not damaged. Tickets go on where those of the place's last process ended, however it ended: none is used twice.
+    /// From now on the process has a place that no other living one has, and the boxes that belong to it. Returns
+    /// whether these boxes exist and are not damaged. Tickets go on where those of the place's last process ended,
+    /// however it ended: none is used twice.
     ///
     /// Cost: three lines fetched a box.
     pub fn enter<M: Memory>(&self, mem: &M, place: u32) -> bool {
@@ -79,14 +83,16 @@ impl Client {
         true
     }
 
-    /// Has a wish carried out; returns what the word held before. `None` if the process has no place yet: then it is alone. Calls `overdue` when
-    /// the answer does not come.
+    /// Has a wish carried out; returns what the word held before. `None` if the process has no place yet: then it is
+    /// alone. Calls `overdue` when the answer does not come.
     ///
-    /// Cost: one line stored and, at best, one fetched; what the server does meanwhile. One more line stored if it sleeps.
+    /// Cost: one line stored and, at best, one fetched; what the server does meanwhile. One more line stored if it
+    /// sleeps.
     ///
     /// # Safety
     ///
-    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise): a server changes it for this process.
+    /// The word is a sync word, by the [caller's promise](Memory#the-callers-promise): a server changes it for this
+    /// process.
     pub unsafe fn execute<M: Memory>(&self, mem: &M, at: u64, wish: Wish, overdue: impl Fn()) -> Option<u64> {
         let place = self
             .place
@@ -144,7 +150,8 @@ fn ask_and_wait<M: Memory>(
             overdue();
         }
         if seen == request.ticket as u32 && !mutant::is(Mutant::SleptByHalf) {
-            // The rest of the answer is on its way, or the server has died. The word has changed already, so it notifies no more.
+            // The rest of the answer is on its way, or the server has died. The word has changed already, so it
+            // notifies no more.
             mem.rest(SHORTEST);
         } else {
             mem.kernel().wait(&[], &[(mailbox.event_count(), seen)], time);

@@ -6,10 +6,11 @@
 //! | journal | the server | ticket, offset, what it stores there, whether it stores, the answer, check |
 //! | answer | the server | ticket, answer, check |
 //!
-//! Each line is written whole and past the cache, so that a dead writer's cache holds nothing of it. A line that has arrived in part, or is
-//! damaged, does not match its check and counts as absent.
+//! Each line is written whole and past the cache, so that a dead writer's cache holds nothing of it. A line that has
+//! arrived in part, or is damaged, does not match its check and counts as absent.
 //!
-//! The check does not cover the mark of a sleeping client: the client writes the line once more with the mark, all else unchanged.
+//! The check does not cover the mark of a sleeping client: the client writes the line once more with the mark, all else
+//! unchanged.
 //!
 //! A *ticket* is a number that grows with each request in its box, whichever process asks.
 
@@ -146,7 +147,8 @@ fn opened<const N: usize>(line: &[u64; 8]) -> Option<[u64; N]> {
 }
 
 impl Mailboxes {
-    /// `count` mailboxes from the offset `first` on, with `stride` bytes from one to the next, of which each process has `per_process`.
+    /// `count` mailboxes from the offset `first` on, with `stride` bytes from one to the next, of which each process
+    /// has `per_process`.
     ///
     /// # Safety
     ///

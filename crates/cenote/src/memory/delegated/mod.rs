@@ -1,12 +1,13 @@
-//! A backend over another for platforms on which hosts have no atomic read-modify-write in common: one server owns the sync
-//! words and changes them, and all other processes ask it by [mailboxes](mailbox). Loads go to memory directly.
+//! A backend over another for platforms on which hosts have no atomic read-modify-write in common: one server owns the
+//! sync words and changes them, and all other processes ask it by [mailboxes](mailbox). Loads go to memory directly.
 //!
-//! Everything but read-modify-writes and sync stores is the base's. So are announcements: such a word has one writer at a time and is
-//! never compared. A process asks by the boxes of its place, once it has one ([`Memory::enter`]); before that it only stores what no
-//! other process sees yet.
+//! Everything but read-modify-writes and sync stores is the base's. So are sequentially consistent stores: such a word
+//! has one writer at a time and is never compared. A process asks by the boxes of its place, once it has one
+//! ([`Memory::enter`]); before that it only stores what no other process sees yet.
 //!
-//! **Death.** A client's request is carried out once or not at all, perhaps after the client's death. So before recovery decides what a
-//! dead client has done, it waits until all requests are done ([`Memory::quiesce`]). [`server`] describes a server's death.
+//! **Death.** A client's request is carried out once or not at all, perhaps after the client's death. So before
+//! recovery decides what a dead client has done, it waits until all requests are done ([`Memory::quiesce`]). [`server`]
+//! describes a server's death.
 
 mod client;
 mod mailbox;
@@ -21,7 +22,7 @@ pub use mailbox::{MAILBOX_BYTES, Mailbox, Mailboxes, Request, Wish};
 pub use server::Server;
 pub use serving::{Serving, ServingLease, Words};
 
-use super::{Kernel, Liveness, MapError, Mapped, Mapping, Memory, Noncoherent, watch_fork};
+use super::{Kernel, Liveness, Mapped, Mapping, MappingError, Memory, Noncoherent, watch_fork};
 
 /// Memory whose read-modify-writes are executed by a server. See the [module documentation](self).
 #[derive(Clone)]
@@ -70,7 +71,7 @@ unsafe impl<M: Memory> Memory for Delegated<M> {
     const DELEGATED: bool = true;
     const NAME: &'static str = "delegated";
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MapError> {
+    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
         self.base.reserve(at, len, unshared)
     }
 
@@ -116,9 +117,9 @@ unsafe impl<M: Memory> Memory for Delegated<M> {
     }
 
     #[inline]
-    unsafe fn announce(&self, at: u64, value: u64) {
+    unsafe fn store_seq_cst(&self, at: u64, value: u64) {
         // SAFETY: the caller's promise.
-        unsafe { self.base.announce(at, value) }
+        unsafe { self.base.store_seq_cst(at, value) }
     }
 
     unsafe fn store_line(&self, at: u64, line: [u64; 8]) {
@@ -277,7 +278,7 @@ unsafe impl<M: Memory> Memory for Delegated<M> {
 
 // SAFETY: the mapping is kept as it was given, and used by nothing else.
 unsafe impl<M: Mapped> Mapped for Delegated<M> {
-    fn over(mapping: Arc<Mapping>) -> Result<Self, MapError> {
+    fn over(mapping: Arc<Mapping>) -> Result<Self, MappingError> {
         Ok(Self {
             base: M::over(mapping)?,
             shared: Arc::default(),
@@ -295,7 +296,7 @@ unsafe impl<M: Mapped> Mapped for Delegated<M> {
         liveness: Box<dyn Liveness>,
         lock: u32,
         lease: Box<dyn ServingLease>,
-    ) -> Result<(), MapError> {
+    ) -> Result<(), MappingError> {
         let limit = self.mapping().len();
         let serving = Serving::start(
             self.base.clone(),

@@ -6,12 +6,14 @@
 //! | 1 | a thread has it |
 //! | 2 + n | handed over to the waiting thread of number n, which has not taken it yet |
 //!
-//! **In turn.** A thread that finds no box free queues and rests. A thread that gives one back hands it to the first in the queue and wakes it.
-//! If the box were free for a moment, a thread that asks again and again would always get it before one that has to wake up.
+//! **In turn.** A thread that finds no box free queues and rests. A thread that gives one back hands it to the first in
+//! the queue and wakes it. If the box were free for a moment, a thread that asks again and again would always get it
+//! before one that has to wake up.
 //!
-//! **A thread that dies alone.** If it has a box, the box stays taken for as long as its process lives. If it queues, it is handed a box and
-//! never takes it: after [`TIMEOUT`] rests another waiting thread does. If it dies with the queue's lock, the lock stays locked: then nothing
-//! is handed over any more; boxes become free, and waiting threads poll for them. So no thread ever waits for that lock.
+//! **A thread that dies alone.** If it has a box, the box stays taken for as long as its process lives. If it queues,
+//! it is handed a box and never takes it: after [`TIMEOUT`] rests another waiting thread does. If it dies with the
+//! queue's lock, the lock stays locked: then nothing is handed over any more; boxes become free, and waiting threads
+//! poll for them. So no thread ever waits for that lock.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -63,7 +65,8 @@ impl OwnBoxes {
     fn take_in_turn<M: Memory>(&self, mem: &M) -> usize {
         let number = self.numbers.add(1);
         let mut time = SHORTEST;
-        // Rests while the queue was locked; a box that was handed to another thread, and rests while that one did not take it.
+        // Rests while the queue was locked; a box that was handed to another thread, and rests while that one did not
+        // take it.
         let (mut locked, mut left, mut rests_not_taken) = (0, FREE, 0);
         loop {
             if let Ok(mut queue) = self.queue.try_lock() {
@@ -99,7 +102,8 @@ impl OwnBoxes {
 
     /// Takes a box whose word is `from`, or one handed to this thread; else queues.
     fn take_or_queue(&self, queue: &mut Queue, number: u64, from: u64) -> Option<usize> {
-        // It may have been handed one since it last looked: then it is no longer in the queue, and must not queue again.
+        // It may have been handed one since it last looked: then it is no longer in the queue, and must not queue
+        // again.
         let taken = self
             .exchange_any(HANDED + number)
             .or_else(|| self.exchange_any(from));
@@ -135,7 +139,8 @@ impl OwnBoxes {
 mod tests {
     use super::*;
 
-    /// Else it would be handed another box later and not take it: that box would be idle for [`TIMEOUT`] rests of another thread.
+    /// Else it would be handed another box later and not take it: that box would be idle for [`TIMEOUT`] rests of
+    /// another thread.
     #[test]
     fn who_is_handed_a_box_as_it_is_about_to_queue_takes_it_and_does_not_queue_again() {
         let boxes = OwnBoxes::new(1);

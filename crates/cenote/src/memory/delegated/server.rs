@@ -9,14 +9,14 @@
 //! | 3. the answers | clients that sleep by them, perhaps | wakes them |
 //! | 4. in the next pass, with the reading of requests: wakes clients that sleep by the answers | nothing | |
 //!
-//! Step 4 costs no fetch of its own: the mark of a sleeping client is on the line that is fetched for its next request. A client that marks
-//! later than that finds the answer instead of falling asleep.
+//! Step 4 costs no fetch of its own: the mark of a sleeping client is on the line that is fetched for its next request.
+//! A client that marks later than that finds the answer instead of falling asleep.
 //!
-//! So each request is carried out once, or not at all if no server has seen it. A plan stays true until it is carried out,
-//! as a pass plans no word twice and nobody else stores.
+//! So each request is carried out once, or not at all if no server has seen it. A plan stays true until it is carried
+//! out, as a pass plans no word twice and nobody else stores.
 //!
-//! There is one server at a time; [`super::serving`] decides which. A new server begins after the last access of the one
-//! before.
+//! There is one server at a time; [`super::serving`] decides which. A new server begins after the last access of the
+//! one before.
 
 use std::cell::Cell;
 
@@ -135,7 +135,8 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Whether there is a word at an offset that a client has sent. Cost: a system call where the offset is beyond all earlier ones.
+    /// Whether there is a word at an offset that a client has sent. Cost: a system call where the offset is beyond all
+    /// earlier ones.
     fn is_word(&self, at: u64) -> bool {
         if !at.is_multiple_of(8) || at >= self.limit {
             return false;
@@ -148,8 +149,8 @@ impl<M: Memory> Server<M> {
 
     /// Carries out new requests; returns how many were answered.
     ///
-    /// Cost: a line fetched for each box that was used lately, all at once; three round trips a request; a system call for each client that
-    /// sleeps.
+    /// Cost: a line fetched for each box that was used lately, all at once; three round trips a request; a system call
+    /// for each client that sleeps.
     pub fn pass(&mut self) -> usize {
         self.pass += 1;
         self.poll();
@@ -247,7 +248,8 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Answers requests to quiesce, once everything is done that the first whole pass after the request has found. Returns how many.
+    /// Answers requests to quiesce, once everything is done that the first whole pass after the request has found.
+    /// Returns how many.
     fn quiesce(&mut self) -> usize {
         let waiting = self.quiescing.len();
         let (mem, boxes, pass) = (&self.mem, self.boxes, self.pass);

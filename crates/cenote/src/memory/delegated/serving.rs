@@ -1,11 +1,13 @@
 //! Which process serves: a thread of each one stands by, and the thread that holds a certain lock is the server.
 //!
-//! The kernel gives the lock back when the thread that holds it has made its last access. So the processes of one kernel never have more than
-//! one server, and a stopped server keeps everybody waiting until it goes on or is killed. The lock is the thread's own
-//! ([`Liveness::of_this_thread`]): before a process is gone, all its threads need a processor to die on, and its address space is torn down.
-//! Hosts that share no kernel exclude each other by a [`ServingLease`]: see `docs/protocols/exchange.md`.
+//! The kernel gives the lock back when the thread that holds it has made its last access. So the processes of one
+//! kernel never have more than one server, and a stopped server keeps everybody waiting until it goes on or is killed.
+//! The lock is the thread's own ([`Liveness::of_this_thread`]): before a process is gone, all its threads need a
+//! processor to die on, and its address space is torn down. Hosts that share no kernel exclude each other by a
+//! [`ServingLease`]: see `docs/protocols/exchange.md`.
 //!
-//! A thread that stands by sleeps and polls now and then; it polls at once when a client of its process has waited for long ([`Serving::poll`]).
+//! A thread that stands by sleeps and polls now and then; it polls at once when a client of its process has waited for
+//! long ([`Serving::poll`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -13,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use super::mailbox::Mailboxes;
 use super::server::Server;
-use crate::memory::turns::ask_for_short_turns;
-use crate::memory::{ForkWatch, Liveness, LocalWord, MapError, Memory, SyncWord, forked};
+use crate::memory::time_slice::ask_for_short_turns;
+use crate::memory::{ForkWatch, Liveness, LocalWord, MappingError, Memory, SyncWord, forked};
 
 /// Between two polls of a thread that stands by, while no client of its process misses a server.
 const STANDBY: Duration = Duration::from_millis(10);
-/// How long a server polls without a pause after the last request. One that polls for longer has used its share of a processor up when the
-/// next request comes, where several threads want the processor.
+/// How long a server polls without a pause after the last request. One that polls for longer has used its share of a
+/// processor up when the next request comes, where several threads want the processor.
 const BUSY: Duration = Duration::from_micros(200);
 /// Polls between two readings of the clock.
 const POLLS: u32 = 16;
@@ -45,7 +47,8 @@ pub trait ServingLease: Send {
     /// Whether it may serve, as far as can be orders without the lock.
     fn may_serve(&self, words: &dyn Words) -> bool;
 
-    /// Takes the lease, now that this process has the lock, which it keeps until [`ServingLease::end`]; returns whether it could.
+    /// Takes the lease, now that this process has the lock, which it keeps until [`ServingLease::end`]; returns whether
+    /// it could.
     fn begin(&self, words: &dyn Words) -> bool;
 
     /// This process serves no more.
@@ -83,8 +86,8 @@ impl<M: Memory> Words for Base<'_, M> {
     }
 }
 
-/// What the thread has of the process's descriptors; it returns them to the thread that joins it. Dropped in the thread, they would be closed in
-/// a table that does not have them, and stay open in the process's.
+/// What the thread has of the process's descriptors; it returns them to the thread that joins it. Dropped in the
+/// thread, they would be closed in a table that does not have them, and stay open in the process's.
 type Lent = Box<dyn std::any::Any + Send>;
 
 impl Serving {
@@ -97,7 +100,7 @@ impl Serving {
         lock: u32,
         lease: Box<dyn ServingLease>,
         watch: ForkWatch,
-    ) -> Result<Self, MapError> {
+    ) -> Result<Self, MappingError> {
         let orders = Arc::<Orders>::default();
         let theirs = orders.clone();
         let liveness: Arc<dyn Liveness> = liveness.into();
@@ -114,7 +117,7 @@ impl Serving {
                 }
                 Box::new((mem, lease, process)) as Lent
             })
-            .map_err(|source| MapError::Os {
+            .map_err(|source| MappingError::Os {
                 what: "starting the thread that executes exchanges",
                 source,
             })?;
@@ -132,8 +135,9 @@ impl Serving {
         self.sleeper.unpark();
     }
 
-    /// Waits until this process is the server, which it must be about to be; makes one more exchange, the last one, and serves no more
-    /// when this returns. If it stood by until now, it first carries out what the last server had planned.
+    /// Waits until this process is the server, which it must be about to be; makes one more exchange, the last one, and
+    /// serves no more when this returns. If it stood by until now, it first carries out what the last server had
+    /// planned.
     ///
     /// # Safety
     ///

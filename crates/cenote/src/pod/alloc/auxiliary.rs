@@ -1,5 +1,6 @@
-//! A worker's auxiliary allocation: an object besides those of its operation, to be published by one word. The worker's record names the
-//! object, the word and what the word will hold, so that recovery can find out whether it was published.
+//! A worker's auxiliary allocation: an object besides those of its operation, to be published by one word. The worker's
+//! record names the object, the word and what the word will hold, so that recovery can find out whether it was
+//! published.
 
 use super::frames::free_extent;
 use super::orphans::after_free;
@@ -34,8 +35,8 @@ pub fn clear_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) {
     mem.persist(actor.record.aux_object().offset(), 24);
 }
 
-/// Frees an auxiliary allocation that no other worker has seen; repeatable from any step. Its block is still the actor's
-/// (nothing of its class was allocated since), so nobody can have taken its cell once it is free.
+/// Frees an auxiliary allocation that no other worker has seen; repeatable from any step. Its block is still the
+/// actor's (nothing of its class was allocated since), so nobody can have taken its cell once it is free.
 pub fn discard_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     let object = actor.record.aux_object().get(mem);
@@ -87,6 +88,7 @@ pub fn drain_auxiliary<M: Memory>(
     actor.record.aux_word().set(mem, link.offset());
     actor.record.aux_object().set(mem, object | DRAINING);
     mem.persist(actor.record.aux_object().offset(), 24);
+    // PAIRS WITH: pod::alloc::auxiliary::drain_auxiliary
     if link.load(mem) == expected {
         match cell.load(mem) {
             CELL_LIVE => {

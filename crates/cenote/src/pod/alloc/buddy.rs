@@ -10,8 +10,8 @@
 //! - below a node that is wholly free, or wholly taken by one allocation, values mean nothing;
 //! - any other node holds the larger of its children's values.
 //!
-//! Changes to the tree happen in a [`Transaction`] under the allocator's lock. Other readers read memory; on incoherent memory the walk to a
-//! block that is about to be taken is part of the transaction, so that it fetches each word once.
+//! Changes to the tree happen in a [`Transaction`] under the allocator's lock. Other readers read memory; on incoherent
+//! memory the walk to a block that is about to be taken is part of the transaction, so that it fetches each word once.
 
 use std::ops::Range;
 
@@ -66,8 +66,8 @@ impl Buddy {
         });
     }
 
-    /// The first frame of an aligned block of an order. Where both halves of a block have one, takes the half whose largest free block is smaller.
-    /// `None` if there is none.
+    /// The first frame of an aligned block of an order. Where both halves of a block have one, takes the half whose
+    /// largest free block is smaller. `None` if there is none.
     pub fn tightest<M: Memory>(&self, txn: &mut Transaction<'_, M>, want: u32) -> Result<Option<u64>> {
         if want > self.depth {
             return Ok(None);

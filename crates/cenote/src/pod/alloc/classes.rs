@@ -1,8 +1,10 @@
-//! A worker's cache of slab blocks' size classes, for incoherent memory, where a read of the block table is a round trip.
+//! When a cached size class of a slab block may be believed, and what is found by it: on incoherent memory a read of
+//! the block table is a round trip.
 //!
-//! A block has its class until it is given back to the buddy tree, which counts such blocks ([`BLOCKS_FREED`]) in the same transaction:
-//! the block cannot be made anew before it is counted. So for an object that is not free, a cached class holds if no block was counted
-//! between the read of the table and a read of the count that comes after the object was seen.
+//! A block has its class until it is given back to the buddy tree, which counts such blocks ([`BLOCKS_FREED`]) in the
+//! same transaction: the block cannot be made anew before it is counted. So for an object that is not free, a cached
+//! class holds if no block was counted between the read of the table and a read of the count that comes after the
+//! object was seen.
 
 use super::slab::{Cell, Location, locate};
 use crate::error::Result;
@@ -12,7 +14,8 @@ use crate::pod::format::class::{TABLE, block_start};
 use crate::pod::format::superblock::BLOCKS_FREED;
 use crate::pod::instance::worker::Worker;
 
-/// Forgets the classes that may not hold for objects that the caller has seen before: all of them, if a block was given back.
+/// Forgets the classes that may not hold for objects that the caller has seen before: all of them, if a block was given
+/// back.
 ///
 /// Cost: one sync load on incoherent memory.
 pub(in crate::pod) fn renew_classes<M: Memory>(worker: &Worker<M>) {

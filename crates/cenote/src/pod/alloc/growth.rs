@@ -1,5 +1,5 @@
-//! Where adjacent frames come from when none are free: holes get their bytes again, or the pool grows. If no growth could make them fit,
-//! the pool stays as it is.
+//! Where adjacent frames come from when none are free: holes get their bytes again, or the pool grows. If no growth
+//! could make them fit, the pool stays as it is.
 
 use super::buddy::Buddy;
 use super::holes::{self, Hole};
@@ -16,12 +16,12 @@ use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
 use crate::pod::lock::redo::Transaction;
 
-/// The pool grows by this many frames at a time, if it can: 4 MiB. Most of the time goes into the first touch of a page, above
-/// all in a virtual machine whose host has yet to find one: up to 2 ms a MiB.
+/// The pool grows by this many frames at a time, if it can: 4 MiB. Most of the time goes into the first touch of a
+/// page, above all in a virtual machine whose host has yet to find one: up to 2 ms a MiB.
 const GROWTH_FRAMES: u64 = 64;
 
-/// Whether `frames` adjacent frames are free, or growing cannot make them so. If not, grows the pool by one step. For callers that
-/// can try again later, so that they do not wait while the pool grows by much.
+/// Whether `frames` adjacent frames are free, or growing cannot make them so. If not, grows the pool by one step. For
+/// callers that can try again later, so that they do not wait while the pool grows by much.
 pub fn approach<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<bool> {
     let max = worker.geometry().parameters.max_frames;
     if frames <= GROWTH_FRAMES {
@@ -72,8 +72,8 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Re
     }
 }
 
-/// Where frames end that begin at a multiple of their number, if that is a power of two; else just `end`. Such a block is one node of the
-/// tree, and taken and freed faster than a run that has parts of many.
+/// Where frames end that begin at a multiple of their number, if that is a power of two; else just `end`. Such a block
+/// is one node of the tree, and taken and freed faster than a run that has parts of many.
 fn aligned_end(want: Want, end: u64) -> u64 {
     match want.frames.is_power_of_two() {
         true => end.next_multiple_of(want.frames),
@@ -162,7 +162,8 @@ fn room_of<M: Memory>(worker: &Worker<M>, holes: &[Hole], want: Want, committed:
     })
 }
 
-/// For frames that are free, but behind more runs than a bounded search scans. If nothing finds them, the tree is damaged.
+/// For frames that are free, but behind more runs than a bounded search scans. If nothing finds them, the tree is
+/// damaged.
 fn behind_others<M: Memory>(worker: &Worker<M>, want: Want) -> Result<Room> {
     let mut looks = Transaction::new(worker.mem(), worker.record());
     match find_free(&mut looks, worker, want, Effort::Full)? {
@@ -179,7 +180,7 @@ fn fill_all<M: Memory>(worker: &Worker<M>, holes: &[u64]) -> Result<()> {
     for &frame in holes {
         match holes::fill(worker, frame) {
             Ok(_) => {}
-            Err(Error::Map(error)) => {
+            Err(Error::Mapping(error)) => {
                 return Err(match lacking_room(&error) {
                     Some((why, bytes)) => no_space(worker, bytes, why)?,
                     None => error.into(),
@@ -215,7 +216,7 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
                 reserved = target;
                 break;
             }
-            Err(Error::Map(error)) => (lacks, _) = lacking_room(&error).ok_or(error)?,
+            Err(Error::Mapping(error)) => (lacks, _) = lacking_room(&error).ok_or(error)?,
             Err(error) => return Err(error),
         }
     }

@@ -7,8 +7,8 @@
 //! cell left is orphaned; freeing an object in an orphaned block sets a *hint* bit, by which any worker may find it
 //! and adopt it. Hints may be lost or wrong; when the pool seems full, every block is scanned.
 //!
-//! Before that, an allocation for an operation takes a reclaimable object from the worker's own retired list (see `recycle`): again two
-//! stores to own lines, and nothing has to be freed.
+//! Before that, an allocation for an operation takes a reclaimable object from the worker's own retired list (see
+//! `recycle`): again two stores to own lines, and nothing has to be freed.
 //!
 //! **Crash safety.** The object's offset is stored in an owned word (`destination`) *before* it leaves the
 //! reserve, the reserve is written *before* cells are taken, a new block's owner is in the table by the same
@@ -41,14 +41,16 @@ use crate::pod::instance::pending::{Pending, Source};
 use crate::pod::instance::recycle::CachedEntry;
 use crate::pod::instance::worker::Worker;
 
-/// How many bytes past its reserved cells' first object a block is prefetched: what is written to a fresh object must be
-/// in the cache before the exchange that publishes it can happen.
+/// How many bytes past its reserved cells' first object a block is prefetched: what is written to a fresh object must
+/// be in the cache before the exchange that publishes it can happen.
 const AHEAD: u64 = 256;
 
-/// Where the offset of a new object is written before the object leaves its source: from there it is published, discarded or recovered.
+/// Where the offset of a new object is written before the object leaves its source: from there it is published,
+/// discarded or recovered.
 #[derive(Clone, Copy)]
 enum Destination {
-    /// A word of the record of the worker's own operation. An intent writes the record back, so the object may leave its source late.
+    /// A word of the record of the worker's own operation. An intent writes the record back, so the object may leave
+    /// its source late.
     Operation(OwnedWord),
     /// Any other word, of any actor.
     Other(OwnedWord),
@@ -65,8 +67,8 @@ impl Destination {
 /// Allocates `len` bytes for the worker's current operation: the offset is in its `new_object` on return, and will
 /// be published, discarded or recovered from there.
 ///
-/// Cost: two stores on own lines. If nothing in the worker's retired list fits, every fourth time one compare-exchange on
-/// the block; now and then a block.
+/// Cost: two stores on own lines. If nothing in the worker's retired list fits, every fourth time one compare-exchange
+/// on the block; now and then a block.
 #[inline]
 pub fn allocate<M: Memory>(worker: &Worker<M>, len: u64) -> Result<u64> {
     let new = Destination::Operation(worker.record().new_object());
@@ -80,8 +82,9 @@ pub fn allocate_secondary<M: Memory>(worker: &Worker<M>, which: usize, len: u64)
     allocate_to(worker, worker.actor(), len, secondary, 0)
 }
 
-/// Allocates for any actor, and writes the offset to a word that is not of an operation's record. A worker that allocates for itself holds its list.
-/// `tag` marks an extent that holds references (see [`DrainExtent`](crate::pod::instance::hooks::DrainExtent)).
+/// Allocates for any actor, and writes the offset to a word that is not of an operation's record. A worker that
+/// allocates for itself holds its list. `tag` marks an extent that holds references (see
+/// [`DrainExtent`](crate::pod::instance::hooks::DrainExtent)).
 #[inline]
 pub fn allocate_for<M: Memory>(
     worker: &Worker<M>,
@@ -191,8 +194,8 @@ fn name_cached<M: Memory>(worker: &Worker<M>, taken: &Pending, destination: Owne
     destination.set(worker.mem(), taken.object);
 }
 
-/// The cell that is taken next from a reserve that has some. The block was the actor's when the reserve got it; damage to the pool may have
-/// changed that since, so this makes sure that the result is an object of some block in the pool.
+/// The cell that is taken next from a reserve that has some. The block was the actor's when the reserve got it; damage
+/// to the pool may have changed that since, so this makes sure that the result is an object of some block in the pool.
 #[inline]
 fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Reserve) -> Result<Pending> {
     let layout = &TABLE[class];
@@ -251,8 +254,8 @@ fn leave_reserve<M: Memory>(mem: &M, word: OwnedWord, reserve: Reserve) {
     mem.write_back(word.offset(), 8);
 }
 
-/// Gives back an object that `allocate` returned and no other worker has seen. If the operation has published something and could not be
-/// finished, that stays: whatever brings the record into order finishes it.
+/// Gives back an object that `allocate` returned and no other worker has seen. If the operation has published something
+/// and could not be finished, that stays: whatever brings the record into order finishes it.
 pub fn discard<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.record().operation().get(worker.mem()) == operation::COMMITTED {
         return Ok(());
@@ -525,7 +528,8 @@ pub fn mark_live<M: Memory>(worker: &Worker<M>, object: u64) -> Result<()> {
     mark_live_if(worker, object, |_| true)
 }
 
-/// The same for an object of an actor's operation. The operation may be over, and another extent may have the frames by now.
+/// The same for an object of an actor's operation. The operation may be over, and another extent may have the frames by
+/// now.
 #[inline]
 pub fn mark_own_live<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     mark_live_if(worker, object, |owner| owner == actor.me)
@@ -562,7 +566,8 @@ fn mark_live_if<M: Memory>(worker: &Worker<M>, object: u64, is_meant: impl Fn(u1
     Ok(())
 }
 
-/// Whether another worker has reserved cells that [`return_reserves`] can give back without a lock. For coherent memory.
+/// Whether another worker has reserved cells that [`return_reserves`] can give back without a lock. For coherent
+/// memory.
 pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     let mem = worker.mem();
     let mut has_any = false;
@@ -571,7 +576,8 @@ pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Act
             continue;
         };
         has_any = true;
-        // An outdated reserve, of another worker's block, does no harm. A block of its own that is not ready must be finished by its worker.
+        // An outdated reserve, of another worker's block, does no harm. A block of its own that is not ready must be
+        // finished by its worker.
         let is_in_order = is_whole(worker, frame, layout)
             && !matches!(
                 Block::decode(table_word(worker, frame).load(mem)),
@@ -584,8 +590,8 @@ pub(in crate::pod) fn may_be_withdrawn<M: Memory>(worker: &Worker<M>, actor: Act
     has_any
 }
 
-/// Returns an actor's reserved cells to their blocks and orphans the blocks. The actor is dead, leaving, or idle with nobody else using
-/// its record meanwhile.
+/// Returns an actor's reserved cells to their blocks and orphans the blocks. The actor is dead, leaving, or idle with
+/// nobody else using its record meanwhile.
 pub fn return_reserves<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let mem = worker.mem();
     debug_assert!(

@@ -1,4 +1,5 @@
-//! Hints: a bit for each frame, set for orphaned blocks that have a free object. Hints may be lost or wrong; they are checked.
+//! Hints: a bit for each frame, set for orphaned blocks that have a free object. Hints may be lost or wrong; they are
+//! checked.
 
 use crate::memory::Memory;
 use crate::memory::checked::sync_word;

@@ -1,8 +1,9 @@
-//! Holes: committed frames whose bytes were given back to the file system. They get bytes again before they are allocated.
+//! Holes: committed frames whose bytes were given back to the file system. They get bytes again before they are
+//! allocated.
 //!
-//! A *hole* is an aligned block of frames that is free and not in the buddy tree: no allocation can come upon it. The first frame's
-//! word of the block table says so. Holes are made and unmade in pieces of one size, which the process that makes them chooses: two
-//! megabytes as a rule, so that huge pages stay whole.
+//! A *hole* is an aligned block of frames that is free and not in the buddy tree: no allocation can come upon it. The
+//! first frame's word of the block table says so. Holes are made and unmade in pieces of one size, which the process
+//! that makes them chooses: two megabytes as a rule, so that huge pages stay whole.
 //!
 //! | state of a piece | word | tree | bytes | moved on by |
 //! |---|---|---|---|---|
@@ -12,14 +13,15 @@
 //! | punched hole | hole, punched | not | no longer | |
 //! | any hole | | | reserved again | [`fill`], under the trim lock; then one transaction: free |
 //!
-//! So only a piece that says that it is a hole loses its bytes, and it says that it is free only when they are back. The *trim lock* is
-//! recoverable; only its holder punches and fills, so the two never happen to one piece at a time. It is taken before the allocator's
-//! lock, never under it.
+//! So only a piece that says that it is a hole loses its bytes, and it says that it is free only when they are back.
+//! The *trim lock* is recoverable; only its holder punches and fills, so the two never happen to one piece at a time.
+//! It is taken before the allocator's lock, never under it.
 //!
-//! **Readers.** Some workers read frames that may be free: to look for an orphaned block's cells, or to recover from a record that is out of
-//! date. They read the block table first, under a pin. A piece is punched when all pins have ended that may have begun before it was a hole:
-//! when its epoch, taken after it was marked, is below the least announcement. Touching a page that is gone would allocate a new one, or
-//! raise a signal where the file system is full.
+//! **Readers.** Some workers read frames that may be free: to look for an orphaned block's cells, or to recover from a
+//! record that is out of date. They read the block table first, under a pin. A piece is punched when all pins have
+//! ended that may have begun before it was a hole: when its epoch, taken after it was marked, is below the least
+//! announcement. Touching a page that is gone would allocate a new one, or raise a signal where the file system is
+//! full.
 //!
 //! | a crash after | leaves | repaired by |
 //! |---|---|---|
@@ -33,7 +35,7 @@
 use super::buddy::Buddy;
 use super::slab::table_word;
 use crate::error::{Error, Result};
-use crate::memory::{MapError, Memory};
+use crate::memory::{MappingError, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::block::Block;
 use crate::pod::format::geometry::FRAME;
@@ -183,7 +185,8 @@ pub fn date<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<()> {
     Ok(())
 }
 
-/// Gives the bytes of a hole back, if no reader can be looking at it: `least` is the least announcement now. Returns whether it did.
+/// Gives the bytes of a hole back, if no reader can be looking at it: `least` is the least announcement now. Returns
+/// whether it did.
 pub fn punch<M: Memory>(worker: &Worker<M>, frame: u64, least: u64) -> Result<bool> {
     let mem = worker.mem();
     let _trims = lock::acquire(worker, TRIM_LOCK)?;
@@ -256,7 +259,8 @@ pub struct Trimmed {
     pub waiting: u64,
 }
 
-/// After an advance of the epoch: dates the holes that have no date, and punches up to `most` of those that may be punched.
+/// After an advance of the epoch: dates the holes that have no date, and punches up to `most` of those that may be
+/// punched.
 pub fn punch_reclaimable<M: Memory>(worker: &Worker<M>, most: usize) -> Result<Trimmed> {
     let mut trimmed = Trimmed::default();
     let holes = list(worker)?;
@@ -288,7 +292,7 @@ pub fn mark_all<M: Memory>(worker: &Worker<M>, order: u32) -> Result<()> {
 /// Whether the memory can be trimmed at all; a hole made for nothing would show it too late.
 pub fn check_support<M: Memory>() -> Result<()> {
     if !M::COHERENT {
-        return Err(MapError::Unsupported(
+        return Err(MappingError::Unsupported(
             "giving bytes of incoherent memory back: other hosts may have them in their caches",
         )
         .into());

@@ -1,9 +1,9 @@
-//! Slab blocks that nobody owns. A worker that finds nothing free in a block orphans it; one that frees an object in it sets a hint; one
-//! that needs its size class adopts it; when it is empty, it is returned. Hints may be lost or wrong; nothing depends on them but
-//! speed.
+//! Slab blocks that nobody owns. A worker that finds nothing free in a block orphans it; one that frees an object in it
+//! sets a hint; one that needs its size class adopts it; when it is empty, it is returned. Hints may be lost or wrong;
+//! nothing depends on them but speed.
 //!
-//! A worker that reads the cells of a block that it does not own reads the block table first, both under a pin: the block may be free by then,
-//! but its memory is there ([`super::holes`]).
+//! A worker that reads the cells of a block that it does not own reads the block table first, both under a pin: the
+//! block may be free by then, but its memory is there ([`super::holes`]).
 
 use super::frames::free_slab;
 use super::heap::{return_reserves, take_cells};
@@ -27,8 +27,8 @@ const ADOPTIONS_MAX: u32 = 8;
 /// Words of the hint bitmap that one refill scans.
 const HINT_WORDS_MAX: u64 = 256;
 
-/// Gives up a block of which nothing is reserved any more. The reserve is not written back: recovery ignores a reserve whose block is not its
-/// worker's, and a worker that takes its next block writes the reserve first.
+/// Gives up a block of which nothing is reserved any more. The reserve is not written back: recovery ignores a reserve
+/// whose block is not its worker's, and a worker that takes its next block writes the reserve first.
 pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, frame: u64) {
     let mem = worker.mem();
     let owned = Block::Slab {

@@ -1,10 +1,11 @@
-//! A worker's pending allocations: what it has allocated for its present operation, and where from. So an object leaves its source late, and
-//! can go back without a search.
+//! A worker's pending allocations: what it has allocated for its present operation, and where from. So an object leaves
+//! its source late, and can go back without a search.
 //!
-//! On incoherent memory each *before* of [`heap`](super::heap) is a wait for a write-back. So what is allocated for an operation stays in the
-//! reserve or the list, and the worker remembers that it is taken, until the operation's record has been written back with the names. The
-//! operation's exchange waits for that anyway. Then the objects leave their sources ([`commit_pending`]). A worker that changes a reserve or
-//! frees entries in any other way commits its pending allocations first.
+//! On incoherent memory each *before* of [`heap`](super::heap) is a wait for a write-back. So what is allocated for an
+//! operation stays in the reserve or the list, and the worker remembers that it is taken, until the operation's record
+//! has been written back with the names. The operation's exchange waits for that anyway. Then the objects leave their
+//! sources ([`commit_pending`]). A worker that changes a reserve or frees entries in any other way commits its pending
+//! allocations first.
 
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
@@ -43,7 +44,8 @@ pub(in crate::pod) fn without_pending<M: Memory>(worker: &Worker<M>, class: usiz
         })
 }
 
-/// Adds a pending allocation and names it in `destination`; it leaves its source when the pending allocations are committed.
+/// Adds a pending allocation and names it in `destination`; it leaves its source when the pending allocations are
+/// committed.
 pub(in crate::pod) fn allocate_pending<M: Memory>(
     worker: &Worker<M>,
     allocation: Pending,
@@ -58,8 +60,8 @@ pub(in crate::pod) fn allocate_pending<M: Memory>(
     allocation.object
 }
 
-/// Has pending allocations leave their sources; writes their names back first. Complete with the next fence, which comes before they are
-/// published: until then recovery finds them where they were, and forgets their names.
+/// Has pending allocations leave their sources; writes their names back first. Complete with the next fence, which
+/// comes before they are published: until then recovery finds them where they were, and forgets their names.
 pub(in crate::pod) fn commit_pending<M: Memory>(worker: &Worker<M>) {
     let pending = worker.alloc.pending.get();
     if !M::COHERENT && pending.count > 0 && !pending.has_left {
@@ -135,8 +137,8 @@ pub(in crate::pod) fn forget_pending<M: Memory>(worker: &Worker<M>, object: u64)
     })
 }
 
-/// Puts the object that a word of the worker's record names back where it came from: into the reserve, if the reserve is still of
-/// its cells; into the list, if that has not moved on.
+/// Puts the object that a word of the worker's record names back where it came from: into the reserve, if the reserve
+/// is still of its cells; into the list, if that has not moved on.
 #[inline]
 pub(in crate::pod) fn put_back<M: Memory>(
     worker: &Worker<M>,

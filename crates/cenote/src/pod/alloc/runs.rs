@@ -1,8 +1,9 @@
-//! Runs: adjacent free frames, wherever they begin. The buddy tree knows aligned free blocks; a run consists of several of them side by side.
+//! Runs: adjacent free frames, wherever they begin. The buddy tree knows aligned free blocks; a run consists of several
+//! of them side by side.
 //!
-//! A run of *n* frames holds an aligned block of 2^*o* of them if *n* ≥ 2^(*o*+1) − 1. So a search for a run walks from one block of
-//! that order to the next, and finds out how far the free frames around it reach. Many such blocks may lie in runs that are too short; so a
-//! search has an [`Effort`].
+//! A run of *n* frames holds an aligned block of 2^*o* of them if *n* ≥ 2^(*o*+1) − 1. So a search for a run walks from
+//! one block of that order to the next, and finds out how far the free frames around it reach. Many such blocks may lie
+//! in runs that are too short; so a search has an [`Effort`].
 //!
 //! The caller has the allocator's lock.
 
@@ -148,7 +149,8 @@ impl<'w, M: Memory> Runs<'w, M> {
         Ok(())
     }
 
-    /// The first of the free frames that end before a frame, with none in use between; that frame itself if there are none.
+    /// The first of the free frames that end before a frame, with none in use between; that frame itself if there are
+    /// none.
     fn begin_of(&self, mut frame: u64) -> Result<u64> {
         while let Some(before) = frame.checked_sub(1) {
             let Some(order) = self.tree.free_around(self.worker.mem(), before)? else {
@@ -217,8 +219,8 @@ impl<'w, M: Memory> Runs<'w, M> {
 
 /// Finds adjacent frames that are free. The caller has the allocator's lock.
 ///
-/// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; other numbers from the lowest run, so
-/// that they lie side by side. Where one search finds nothing the other may.
+/// A power of two of them comes from the tightest block of the tree, so that large blocks stay whole; other numbers
+/// from the lowest run, so that they lie side by side. Where one search finds nothing the other may.
 pub(in crate::pod) fn find_free<M: Memory>(
     txn: &mut Transaction<'_, M>,
     worker: &Worker<M>,

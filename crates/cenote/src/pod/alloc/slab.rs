@@ -102,8 +102,8 @@ impl CellAt {
         mem.prefetch(self.word().offset());
     }
 
-    /// [`CellAt::change`] of a cell that should say `from`, without a load first; `None`, and nothing has changed, if it
-    /// does not.
+    /// [`CellAt::change`] of a cell that should say `from`, without a load first; `None`, and nothing has changed, if
+    /// it does not.
     #[inline]
     pub fn change_from<M: Memory>(self, mem: &M, from: u16, to: u16) -> Option<u64> {
         let before = self.change(mem, from, to);
@@ -149,8 +149,8 @@ impl Cell {
     }
 }
 
-/// The cells of the block at `base`, a word after another with its number, from one on. They are fetched by the line; none
-/// stays in this host's cache beyond the next fence.
+/// The cells of the block at `base`, a word after another with its number, from one on. They are fetched by the line;
+/// none stays in this host's cache beyond the next fence.
 pub fn cell_words<'m, M: Memory>(
     mem: &'m M,
     base: u64,
@@ -217,8 +217,8 @@ pub fn locate<M: Memory>(worker: &Worker<M>, object: u64) -> Result<Location> {
     }
 }
 
-/// Whether an object has room for the length that it is thought to have; for checks of a pool. A length that reaches into other
-/// objects is damage.
+/// Whether an object has room for the length that it is thought to have; for checks of a pool. A length that reaches
+/// into other objects is damage.
 pub fn check_fits<M: Memory>(worker: &Worker<M>, what: &'static str, object: u64, len: u64) -> Result<()> {
     match locate(worker, object)?.capacity() >= len || mutant::is(Mutant::LengthUnjudged) {
         true => Ok(()),
@@ -235,7 +235,8 @@ impl Location {
         }
     }
 
-    /// The worker that frees it, or has retired it if it is an extent: index plus one; 0 if it is live; `None` if it is free.
+    /// The worker that frees it, or has retired it if it is an extent: index plus one; 0 if it is live; `None` if it is
+    /// free.
     #[inline]
     pub fn retirer<M: Memory>(&self, mem: &M) -> Option<u16> {
         match self {

@@ -1,6 +1,7 @@
 //! How a worker attaches and detaches.
 //!
-//! `attach` claims a record `Free -> Alive`, `Drop` gives it back. Between the two the worker alone writes its record's owned words.
+//! `attach` claims a record `Free -> Alive`, `Drop` gives it back. Between the two the worker alone writes its record's
+//! owned words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +23,16 @@ use crate::pod::lock;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::takeover::{first_owner, has_nothing_begun, tidy};
 
-/// Attempts to find a place while dead workers, or recoverers, hold some, or places change hands. There is a limit because a recoverer may
-/// be stopped.
+/// Attempts to find a place while dead workers, or recoverers, hold some, or places change hands. There is a limit
+/// because a recoverer may be stopped.
 const ATTEMPTS: u32 = 500;
 /// Between two of these attempts.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 impl<M: Memory> Worker<M> {
-    /// Takes a place in the worker table. If all are taken, some by dead workers, recovers those from the last place, which is
-    /// reserved for that. Fails only if living workers held all places at one time, or after half a second in which others recover
-    /// dead workers and do not finish.
+    /// Takes a place in the worker table. If all are taken, some by dead workers, recovers those from the last place,
+    /// which is reserved for that. Fails only if living workers held all places at one time, or after half a second in
+    /// which others recover dead workers and do not finish.
     pub fn attach(pod: &Arc<Pod<M>>, replicate: bool) -> Result<Self> {
         let limit = pod.geometry().parameters.workers;
         for _ in 0..ATTEMPTS {
@@ -54,8 +55,9 @@ impl<M: Memory> Worker<M> {
         })
     }
 
-    /// Whether a place other than the last is free, or held by a dead worker, a recoverer or an adopter. Also if places have changed hands
-    /// meanwhile: a worker that leaves a place already scanned for one not yet scanned would be seen in both.
+    /// Whether a place other than the last is free, or held by a dead worker, a recoverer or an adopter. Also if places
+    /// have changed hands meanwhile: a worker that leaves a place already scanned for one not yet scanned would be seen
+    /// in both.
     fn may_become_free(pod: &Pod<M>) -> bool {
         let look = || -> Vec<u64> {
             (0..pod.geometry().parameters.workers - 1)
@@ -103,7 +105,7 @@ impl<M: Memory> Worker<M> {
             return Ok(None);
         }
         crash_point(Point::AttachClaimed);
-        // Once the claim is made: of this worker and who repairs one sees the other.
+        // Once the claim is made: either this worker sees the repairer, or the repairer sees it.
         if let Err(error) = pod.refuse_beside_repair() {
             // The place of a dead worker stays its own.
             let before = match state.phase {
@@ -156,9 +158,10 @@ impl<M: Memory> Worker<M> {
         Ok(Some(worker))
     }
 
-    /// Prepares the record of a worker that has just attached. On incoherent memory this brings the record into order and lets go of the list.
-    /// On coherent memory the worker does so when it first holds its list. That may wait for a dead worker's lock which only a monitor's fence
-    /// frees, and a monitor's own worker must not wait so; a place taken from the dead has waited for it already, and does it at once.
+    /// Prepares the record of a worker that has just attached. On incoherent memory this brings the record into order
+    /// and lets go of the list. On coherent memory the worker does so when it first holds its list. That may wait for a
+    /// dead worker's lock which only a monitor's fence frees, and a monitor's own worker must not wait so; a place
+    /// taken from the dead has waited for it already, and does it at once.
     fn begin(&self, is_of_the_dead: bool) -> Result<()> {
         if !M::COHERENT {
             let _first = self.first_hold();
@@ -178,15 +181,15 @@ impl<M: Memory> Worker<M> {
         Ok(())
     }
 
-    /// Gives back what a leaving worker holds. A worker that has never held its list holds nothing, and waits for no lock: what its place
-    /// came with is left for the next.
+    /// Gives back what a leaving worker holds. A worker that has never held its list holds nothing, and waits for no
+    /// lock: what its place came with is left for the next.
     fn end(&self) {
         let record = self.record();
         if !self.reclaim.is_tidy.get() && has_nothing_begun(record, |word| word.get(self.mem())) {
             return;
         }
-        // What cannot be given back now is found by recovery or by the place's next worker. The hold is never given back: else another worker could
-        // move the list of a record that is free, beside its adopters.
+        // What cannot be given back now is found by recovery or by the place's next worker. The hold is never given
+        // back: else another worker could move the list of a record that is free, beside its adopters.
         let hold = self.hold_list().map(std::mem::forget);
         if hold.is_err() || give_back_all(self, self.actor()).is_err() {
             record.write_back(self.mem());
@@ -194,7 +197,8 @@ impl<M: Memory> Worker<M> {
     }
 }
 
-/// The thread's death shows from now on. First drops what this host may have cached of the death slot under an earlier owner.
+/// The thread's death shows from now on. First drops what this host may have cached of the death slot under an earlier
+/// owner.
 fn register<M: Memory>(pod: &Pod<M>, index: u32, generation: u32) -> Registration {
     let (mem, death_slot) = (pod.mem(), pod.geometry().death_slot(index));
     unregister(mem, death_slot);
@@ -226,7 +230,7 @@ impl<M: Memory> Drop for Worker<M> {
         self.disown_pin();
         // The last store to the record: all of it is seen before that is free.
         // PAIRS WITH: pod::instance::advance::least
-        record.announced().announce(self.mem(), IDLE);
+        record.announced().store_seq_cst(self.mem(), IDLE);
         // Before the record is free: then the death slot has another owner.
         let death_slot = self.geometry().death_slot(u32::from(self.actor().me) - 1);
         // SAFETY: registered as the worker was attached, by this thread: a worker stays in its thread.

@@ -1,4 +1,5 @@
-//! Operations that a crash cannot tear, recovery, and how workers attach and detach. Page: `docs/protocols/recovery.md`.
+//! Operations that a crash cannot tear, recovery, and how workers attach and detach. Page:
+//! `docs/protocols/recovery.md`.
 
 pub(in crate::pod) mod attach;
 pub mod publish;

@@ -13,16 +13,19 @@
 //! 3. another worker's retired list has an entry of the new object that is not gone: it was unlinked, hence linked.
 //!
 //! (A worker that unlinks it names it first, enters it next, and only then forgets its name: so if 2 is not seen
-//! because it is over, 3 is. The entry stays as long as the announcement stands.) A dead `REMOVE` is simpler: the tombstone names
-//! the remover and this removal, and nobody changes it before the record says that it happened ([`is_removal_over`]).
+//! because it is over, 3 is. The entry stays as long as the announcement stands.) A dead `REMOVE` is simpler: the
+//! tombstone names the remover and this removal, and nobody changes it before the record says that it happened
+//! ([`is_removal_over`]).
 //!
-//! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: a worker that finds one in the way clears it. Recovery does so before
-//! it looks for anything else; so a dead `PUT` that has only claimed has not happened, and never will.
+//! **Claims** ([`publish_claimed`]). A claimed slot binds nothing: a worker that finds one in the way clears it.
+//! Recovery does so before it looks for anything else; so a dead `PUT` that has only claimed has not happened, and
+//! never will.
 //!
-//! **Secondary objects.** An operation may publish up to two further objects that only the new one refers to, and unlink two
-//! further objects that only the old one referred to. They follow the verdict on the new object. Their names have a line of their own.
-//! So the name of a new one is marked [`PUBLISHED`] at the end, before the record says that the operation is over: it is right whichever
-//! of the two, and of the reserve without the object, reaches memory first.
+//! **Secondary objects.** An operation may publish up to two further objects that only the new one refers to, and
+//! unlink two further objects that only the old one referred to. They follow the verdict on the new object. Their names
+//! have a line of their own. So the name of a new one is marked [`PUBLISHED`] at the end, before the record says that
+//! the operation is over: it is right whichever of the two, and of the reserve without the object, reaches memory
+//! first.
 //!
 //! Auxiliary allocations (levels, chain lines, list chunks, maps) are published by words that never change again
 //! while the announcement stands: `aux_word` holds `aux_expected` or it does not.
@@ -86,7 +89,8 @@ impl Publication {
 
 /// Makes a change. The worker is pinned, has room to retire, and has written its object back.
 ///
-/// Cost: one compare-exchange; on incoherent memory one wait for the new objects and the record, and one for what follows.
+/// Cost: one compare-exchange; on incoherent memory one wait for the new objects and the record, and one for what
+/// follows.
 #[inline]
 pub fn publish<M: Memory>(worker: &Worker<M>, change: &Change) -> Result<Publication> {
     let publication = exchange(worker, change);
@@ -161,16 +165,16 @@ pub fn is_removal_over<M: Memory>(worker: &Worker<M>, remover: u16, slot: SyncWo
         worker.mem(),
         WorkerRecord::new(worker.geometry(), u32::from(remover) - 1),
     );
-    // In this order, as they lie in one line: if the record names another removal when its slot is read, this removal was over. That it
-    // is over may not have been written back; then the tombstone stays a little longer.
+    // In this order, as they lie in one line: if the record names another removal when its slot is read, this removal
+    // was over. That it is over may not have been written back; then the tombstone stays a little longer.
     let [what, at, ..] = word_line(record.operation().offset()).peek_speculative(mem);
     // If the remover is on this host, only its cache may say so. Complete before the slot is claimed.
     mem.write_back(record.operation().offset(), 8);
     what != operation::REMOVE || at != slot.offset()
 }
 
-/// [`publish`] for an operation with secondary objects: those that the record names are published too, and those of `old` that are not 0 are
-/// unlinked with the old object.
+/// [`publish`] for an operation with secondary objects: those that the record names are published too, and those of
+/// `old` that are not 0 are unlinked with the old object.
 pub fn publish_with_secondaries<M: Memory>(
     worker: &Worker<M>,
     change: &Change,
@@ -190,7 +194,8 @@ pub fn publish_with_secondaries<M: Memory>(
             finish_with_secondaries(worker, worker.actor(), false).map(|()| Publication::Made)
         }
         lost @ Publication::Lost(_) => {
-            // Not written back: names in a record that says nothing else are ignored, and the next record is written back as a whole.
+            // Not written back: names in a record that says nothing else are ignored, and the next record is written
+            // back as a whole.
             for word in words {
                 word.set_lazily(worker.mem(), 0);
             }
@@ -412,7 +417,8 @@ pub(in crate::pod) fn finish_with_secondaries<M: Memory>(
     finish(worker, actor, is_repeated, true)
 }
 
-/// Retires the secondary object that a word of the record names as unlinked. The word names it until the operation is over.
+/// Retires the secondary object that a word of the record names as unlinked. The word names it until the operation is
+/// over.
 fn retire_secondary<M: Memory>(
     worker: &Worker<M>,
     actor: Actor,

@@ -502,7 +502,7 @@ fn an_auxiliary_object_is_published_by_the_first_to_come<M: Mapped>() {
     assert!(locate(&worker, second).is_err(), "the second one is free");
 }
 
-fn an_auxiliary_object_is_named_no_more_whoever_came_first<M: Mapped>() {
+fn an_auxiliary_object_is_named_no_more_whichever_came_first<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let worker = pool.worker();
     let writer = Writer::new(&worker);
@@ -589,6 +589,6 @@ on_both! {
     a_repeated_end_with_secondary_objects_retires_nothing_twice,
     a_counter_outside_the_pool_is_damage_and_nothing_is_retired,
     an_auxiliary_object_is_published_by_the_first_to_come,
-    an_auxiliary_object_is_named_no_more_whoever_came_first,
+    an_auxiliary_object_is_named_no_more_whichever_came_first,
     of_two_that_change_a_slot_at_a_time_one_does,
 }

@@ -1,24 +1,26 @@
 //! Recovery: a live worker finishes or undoes what a dead process had begun.
 //!
-//! **Who notices.** A worker that waits for the allocator's lock (it recovers only as far as the lock), that finds a dead worker's
-//! announcement holding reclamation back, that finds the pool full, or that opens it; watchers; and the optional agent. No other worker
-//! has to wait for recovery: it returns memory, it unblocks nobody.
+//! **Who notices.** A worker that waits for the allocator's lock (it recovers only as far as the lock), that finds a
+//! dead worker's announcement holding reclamation back, that finds the pool full, or that opens it; watchers; and the
+//! optional agent. No other worker has to wait for recovery: it returns memory, it unblocks nobody.
 //!
-//! **Notified first.** Registered steps run before the claim; by the first of them groups are notified of the death. A recoverer that is
-//! stopped once it has claimed the record is alive, so nobody else may recover that record; but it keeps nobody from being notified.
+//! **Notified first.** Registered steps run before the claim; by the first of them groups are notified of the death. A
+//! recoverer that is stopped once it has claimed the record is alive, so nobody else may recover that record; but it
+//! keeps nobody from being notified.
 //!
 //! **Claim.** A dead process's worker record, or one whose recoverer died: its state -> `Recovering(by us)`. Every step
 //! below may be repeated from its beginning by the next recoverer, if this one dies. When none of a dead process's
 //! workers is left, its own place is freed.
 //!
-//! **Damage.** Only what cannot be recovered is left as it was found: the other steps, workers and processes are recovered all the
-//! same. [`failures`](crate::pod::instance::failures) keeps what failed.
+//! **Damage.** Only what cannot be recovered is left as it was found: the other steps, workers and processes are
+//! recovered all the same. [`failures`](crate::pod::instance::failures) keeps what failed.
 //!
 //! **For each worker**, in this order, in the dead worker's name (its mark, its list, its reserves):
 //! 1. the allocator's lock: taken once, so that what the dead have committed is done;
 //! 2. its list: the tail, the chunk that was being retired;
 //! 3. its operation: the outcome is decided from what others can see (see `publish`), *recorded*, then acted on;
-//! 4. its auxiliary allocation, which may be a line of a level that is being freed; then the batch that was being freed;
+//! 4. its auxiliary allocation, which may be a line of a level that is being freed; then the batch that was being
+//!    freed;
 //! 5. the old level that it had claimed to retire;
 //! 6. its reserves: cells returned, blocks orphaned;
 //! 7. its announcement is withdrawn and its record freed; what its list still holds is left to adopters.
@@ -37,10 +39,10 @@ use crate::pod::format::actor::Actor;
 use crate::pod::format::block::{Block, ExtentState};
 use crate::pod::format::chunk::{CHUNK_BYTES, GONE, next_of};
 use crate::pod::format::class::CLASSES;
-use crate::pod::format::log;
 use crate::pod::format::record::{
     DRAINING, IDLE, OWNED_LINK, PUBLISHED, Phase, ProcessRecord, State, WorkerRecord, operation,
 };
+use crate::pod::format::recovery_log;
 use crate::pod::format::reserve::Reserve;
 use crate::pod::format::superblock::{
     COMMITTED, DIRECTORY_LOCK, HEAP_LOCK, ORPHANS, RECOVERIES, REPAIRER, TRIM_LOCK,
@@ -67,7 +69,8 @@ pub struct Recovered {
     pub finished: u32,
     /// Operations that had not happened and were undone.
     pub undone: u32,
-    /// Recoveries that failed, or deaths that could not be established: [`Pod::failures`](crate::pod::Pod::failures) says why.
+    /// Recoveries that failed, or deaths that could not be established: [`Pod::failures`](crate::pod::Pod::failures)
+    /// says why.
     pub failed: u32,
 }
 
@@ -79,8 +82,8 @@ impl Recovered {
     }
 }
 
-/// Recovers every dead process: first the workers that no living process answers for, then the places of processes. What cannot be recovered
-/// is left, and counted.
+/// Recovers every dead process: first the workers that no living process answers for, then the places of processes.
+/// What cannot be recovered is left, and counted.
 ///
 /// # Errors
 ///
@@ -192,8 +195,8 @@ pub(in crate::pod) fn recover_one<M: Memory>(
     })
 }
 
-/// Runs the registered steps first, in their order, without a claim. A step that fails does not keep the record from being recovered; the
-/// next worker that uses the structure makes up for it.
+/// Runs the registered steps first, in their order, without a claim. A step that fails does not keep the record from
+/// being recovered; the next worker that uses the structure makes up for it.
 fn recover<M: Memory>(
     worker: &Worker<M>,
     index: u32,
@@ -208,7 +211,8 @@ fn recover<M: Memory>(
     if !worker.pod().may_recover()? {
         return Ok(Recoverer::Others);
     }
-    // A thread that died alone has left its lines in this process's cache; what a dead process has left is drained already.
+    // A thread that died alone has left its lines in this process's cache; what a dead process has left is drained
+    // already.
     if worker.pod().is_own(state) {
         drain::drop_cached(mem, worker.geometry());
     }
@@ -237,10 +241,10 @@ fn recover<M: Memory>(
         Ok(()) => {
             unregister(mem, worker.geometry().death_slot(index));
             recovered.workers += 1;
-            entry.done |= u64::from(recovered.finished - finished) * log::FINISHED;
-            entry.done |= u64::from(recovered.undone - undone) * log::UNDONE;
+            entry.done |= u64::from(recovered.finished - finished) * recovery_log::FINISHED;
+            entry.done |= u64::from(recovered.undone - undone) * recovery_log::UNDONE;
             entry.took = mem.kernel().now().saturating_sub(entry.began);
-            log::append(mem, worker.geometry(), entry);
+            recovery_log::append(mem, worker.geometry(), entry);
             State {
                 phase: Phase::Free,
                 process: 0,
@@ -275,8 +279,8 @@ fn recover_record<M: Memory>(
         me: dead.index as u16 + 1,
     };
     release_locks(worker, dead)?;
-    // A damaged user lock only keeps the place, whose slots name it, from being used again. It holds back no memory, nor what waits in the
-    // record's list.
+    // A damaged user lock only keeps the place, whose slots name it, from being used again. It holds back no memory,
+    // nor what waits in the record's list.
     let held = (worker.pod().hooks().recover_held)(worker, dead.index);
     if !mutant::is(Mutant::RecoveryNotInvalidated) {
         record.invalidate(worker.mem());
@@ -294,13 +298,13 @@ fn recover_record<M: Memory>(
 }
 
 /// The log entry of a recovery that begins.
-fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::Entry {
+fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> recovery_log::Entry {
     let mem = worker.mem();
-    let mut entry = log::Entry {
+    let mut entry = recovery_log::Entry {
         dead: u64::from(index + 1) | u64::from(state.generation) << 32,
         recoverer: worker.identity(),
         began: mem.kernel().now(),
-        ..log::Entry::default()
+        ..recovery_log::Entry::default()
     };
     // If it was being recovered already, the state names the recoverer.
     if state.phase == Phase::Alive && state.process < worker.geometry().parameters.processes {
@@ -312,17 +316,22 @@ fn begin_entry<M: Memory>(worker: &Worker<M>, index: u32, state: State) -> log::
 }
 
 /// Runs all registered steps, even if some fail.
-fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, recovered: &mut Recovered) {
+fn run_steps<M: Memory>(
+    worker: &Worker<M>,
+    dead: Dead,
+    entry: &mut recovery_log::Entry,
+    recovered: &mut Recovered,
+) {
     for (n, step) in worker.pod().hooks().steps.iter().enumerate() {
         let (task, began) = (Task::Step(step.name), worker.pod().begin_task());
         match (step.run)(worker, dead) {
             Ok(outcome) => {
                 let was_there = outcome == StepOutcome::Recovered;
-                entry.done |= u64::from(was_there) << (log::FIRST_STEP + n as u32);
+                entry.done |= u64::from(was_there) << (recovery_log::FIRST_STEP + n as u32);
                 worker.pod().end_task(task, began);
             }
             Err(error) => {
-                entry.done |= log::FAILED;
+                entry.done |= recovery_log::FAILED;
                 recovered.fail(worker, task, format_args!("{dead}, {}", step.name), &error);
             }
         }
@@ -330,17 +339,17 @@ fn run_steps<M: Memory>(worker: &Worker<M>, dead: Dead, entry: &mut log::Entry, 
     }
 }
 
-/// Step 1: ends the dead worker's holds of the pool's own locks; that on the trim lock once no log about a hole is left to be replayed. Once
-/// this worker has had the allocator's lock, all that its dead holders had committed is done, also what an earlier dead recoverer of this
-/// record had. Read sooner, the record and the block table would be out of date.
+/// Step 1: ends the dead worker's holds of the pool's own locks; that on the trim lock once no log about a hole is left
+/// to be replayed. Once this worker has had the allocator's lock, all that its dead holders had committed is done, also
+/// what an earlier dead recoverer of this record had. Read sooner, the record and the block table would be out of date.
 fn release_locks<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<()> {
     if !mutant::is(Mutant::LogsNotApplied) {
         drop(lock::acquire(worker, HEAP_LOCK)?);
     }
     lock::release_for_dead(worker, DIRECTORY_LOCK, dead.index, dead.generation);
     lock::release_for_dead(worker, TRIM_LOCK, dead.index, dead.generation);
-    // Cleared, and not taken over: nobody is to be kept out by who recovers. What the dead one had committed was replayed above, or before, and completed
-    // by a fence: no store that others count on waits.
+    // Cleared, and not taken over: nobody is to be kept out by who recovers. What the dead one had committed was
+    // replayed above, or before, and completed by a fence: no store that others count on waits.
     let named = u64::from(dead.index + 1) | u64::from(dead.generation) << 32;
     // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
     let _ = REPAIRER.compare_exchange_acquire(worker.mem(), named, 0);
@@ -360,7 +369,8 @@ pub(in crate::pod) fn finish_record<M: Memory>(
         Verdict::Undone => recovered.undone += 1,
         Verdict::Nothing => {}
     }
-    // Before reserves are given back: recovery would take an object that is in no reserve any more for one that had left its reserve.
+    // Before reserves are given back: recovery would take an object that is in no reserve any more for one that had
+    // left its reserve.
     record.write_back_operation(mem);
     mem.fence();
     record.expect_end_in_memory(mem);
@@ -379,9 +389,9 @@ pub(in crate::pod) fn finish_record<M: Memory>(
     Ok(())
 }
 
-/// Counts a record that may hold a list as left. Called once the record is free, as searchers ignore others. If its owner dies before, a
-/// search for any other reason finds the list. The caller was its worker, or has brought it into order, so its host's cache has what
-/// was left.
+/// Counts a record that may hold a list as left. Called once the record is free, as searchers ignore others. If its
+/// owner dies before, a search for any other reason finds the list. The caller was its worker, or has brought it into
+/// order, so its host's cache has what was left.
 pub(in crate::pod) fn hint_at_orphans<M: Memory>(worker: &Worker<M>, record: WorkerRecord) {
     let mem = worker.mem();
     if record.head().get(mem) != record.tail().get(mem) {
@@ -437,7 +447,8 @@ fn mend_list<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     Ok(())
 }
 
-/// Whether an object was named but never left the reserve. A reserve of a block that is not the worker's is out of date.
+/// Whether an object was named but never left the reserve. A reserve of a block that is not the worker's is out of
+/// date.
 fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<bool> {
     let Location::Slab(cell) = locate(worker, object)? else {
         return Ok(false);
@@ -458,11 +469,12 @@ fn is_reserved<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Resu
     Ok(is_there && is_its())
 }
 
-/// Has a published object leave the reserve or the list that it was taken from, if it is still there. A reserve's word is complete
-/// with the next fence, which comes before the record forgets the object.
+/// Has a published object leave the reserve or the list that it was taken from, if it is still there. A reserve's word
+/// is complete with the next fence, which comes before the record forgets the object.
 fn leave_source<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<Option<OwnedWord>> {
     let mut left = None;
-    // An object that cannot be found was freed, and its block with it: the operation was long over, and its end not written back.
+    // An object that cannot be found was freed, and its block with it: the operation was long over, and its end not
+    // written back.
     if object != 0
         && is_reserved(worker, actor, object).unwrap_or(false)
         && !mutant::is(Mutant::ReservedKept)
@@ -497,7 +509,8 @@ enum Verdict {
 fn recover_operation<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<Verdict> {
     let mem = worker.mem();
     let record = actor.record;
-    // Written back when it is over, before the reserves are given back. Until then another recoverer comes to the same result.
+    // Written back when it is over, before the reserves are given back. Until then another recoverer comes to the same
+    // result.
     let set = |word: OwnedWord, value: u64| word.set_lazily(mem, value);
     let new = record.new_object().get(mem);
     let mut verdict = record.operation().get(mem);
@@ -620,8 +633,8 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
             .map(|index| WorkerRecord::new(worker.geometry(), index))
             .filter(|record| *record != actor.record)
     };
-    // That a name is over may not have been written back. It is before the end of the announcement under which the name was written, and the
-    // object is not reused before that.
+    // That a name is over may not have been written back. It is before the end of the announcement under which the name
+    // was written, and the object is not reused before that.
     let seen_in_slot = others().any(|record| record.old_object().peek_speculative(mem) == new);
     if mutant::is(Mutant::EvidenceWithoutLists) || seen_in_slot {
         return Ok(seen_in_slot);

@@ -1,4 +1,5 @@
-//! What recovery makes of all that a worker has left besides its operation: locks, reserves, an auxiliary object, its list.
+//! What recovery makes of all that a worker has left besides its operation: locks, reserves, an auxiliary object, its
+//! list.
 
 use super::tests::{one, retire_by};
 use super::*;

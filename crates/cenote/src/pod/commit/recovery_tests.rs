@@ -1,4 +1,5 @@
-//! What recovery makes of a worker that died at each step of each kind of operation. With what the other tests of recovery share.
+//! What recovery makes of a worker that died at each step of each kind of operation. With what the other tests of
+//! recovery share.
 
 use super::*;
 use crate::memory::{Mapped, SyncWord};

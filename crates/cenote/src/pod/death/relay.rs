@@ -1,14 +1,17 @@
-//! Relaying event counts between kernels. Notifying an event count wakes only sleepers under the same kernel. So a host's agent polls the
-//! pool's event counts with each heartbeat, or when another agent says so, and wakes its own host's sleepers by those that were notified.
+//! Relaying event counts between kernels. Notifying an event count wakes only sleepers under the same kernel. So a
+//! host's agent polls the pool's event counts with each heartbeat, or when another agent says so, and wakes its own
+//! host's sleepers by those that were notified.
 //!
-//! It relays the death event count, that of idle background threads, and those of the groups; not those of locks, whose waiters poll by
-//! themselves.
+//! It relays the death event count, that of idle background threads, and those of the groups; not those of locks, whose
+//! waiters poll by themselves.
 //!
-//! The relay writes nothing to the pool. A sleeper compares the event count with what it was before the sleeper checked its condition: so the
-//! sleeper sees a notification before that itself, and the relay sees one after that. On incoherent memory the kernel may compare a cached
-//! event count: so the relay wakes sleepers in a few more polls too ([`AGAIN`]).
+//! The relay writes nothing to the pool. A sleeper compares the event count with what it was before the sleeper checked
+//! its condition: so the sleeper sees a notification before that itself, and the relay sees one after that. On
+//! incoherent memory the kernel may compare a cached event count: so the relay wakes sleepers in a few more polls too
+//! ([`AGAIN`]).
 //!
-//! **A crash** of the agent leaves no relay until its host is fenced. Sleepers scan everything every 100 ms anyway ([`watch`](super::watch)).
+//! **A crash** of the agent leaves no relay until its host is fenced. Sleepers scan everything every 100 ms anyway
+//! ([`watch`](super::watch)).
 
 use crate::memory::{Memory, SyncWord};
 use crate::pod::format::superblock::{DEATH_EVENTS, ROUND_EVENTS};
@@ -71,7 +74,8 @@ impl Relay {
         }
     }
 
-    /// Wakes sleepers under this kernel by event counts that were notified since the last poll. Returns whether one was.
+    /// Wakes sleepers under this kernel by event counts that were notified since the last poll. Returns whether one
+    /// was.
     ///
     /// Cost: a load for each event count; a system call for each that was notified lately.
     pub fn poll<M: Memory>(&mut self, mem: &M) -> bool {

@@ -1,19 +1,22 @@
 //! Watching: a thread sleeps until a worker dies, and then recovers it.
 //!
-//! **Sleeping.** A watcher sleeps by the death slots of all living workers and by the death event count, which is notified when a worker
-//! attaches. When a thread dies, the kernel wakes one of the watchers that sleep by its death slot. That watcher recovers the dead worker;
-//! groups are notified first. If the watcher dies meanwhile, its own death slot wakes another, which scans all workers. So a death wakes
-//! nobody else, and while nothing happens only an occasional scan runs.
+//! **Sleeping.** A watcher sleeps by the death slots of all living workers and by the death event count, which is
+//! notified when a worker attaches. When a thread dies, the kernel wakes one of the watchers that sleep by its death
+//! slot. That watcher recovers the dead worker; groups are notified first. If the watcher dies meanwhile, its own death
+//! slot wakes another, which scans all workers. So a death wakes nobody else, and while nothing happens only an
+//! occasional scan runs.
 //!
-//! **Scanning.** A quick scan reads each worker's state and death slot. A thorough scan also tests the byte locks of processes: only these show
-//! a process whose last thread died before it registered, or that had no worker, and the place of a dead process becomes free only when its
-//! lock is. Scans are thorough at first, for a moment after each death, and once every slow tick by one of the watchers: the first writes
-//! down the time, and the others scan quickly in that tick. If it dies meanwhile, a tick is lost. In a pod an agent tests its host's
-//! byte locks as often as it sends heartbeats.
-//! A quick scan recovers a worker the first time it sees it dead; thorough scans retry what cannot be recovered.
+//! **Scanning.** A quick scan reads each worker's state and death slot. A thorough scan also tests the byte locks of
+//! processes: only these show a process whose last thread died before it registered, or that had no worker, and the
+//! place of a dead process becomes free only when its lock is. Scans are thorough at first, for a moment after each
+//! death, and once every slow tick by one of the watchers: the first writes down the time, and the others scan quickly
+//! in that tick. If it dies meanwhile, a tick is lost. In a pod an agent tests its host's byte locks as often as it
+//! sends heartbeats. A quick scan recovers a worker the first time it sees it dead; thorough scans retry what cannot be
+//! recovered.
 //!
-//! **Other hosts** have kernels of their own: their death slots wake nobody here, and in incoherent caches they could not even be read. Agents
-//! and monitors find their dead and notify the groups. This host's agent [relays](super::relay) event counts that are notified there.
+//! **Other hosts** have kernels of their own: their death slots wake nobody here, and in incoherent caches they could
+//! not even be read. Agents and monitors find their dead and notify the groups. This host's agent
+//! [relays](super::relay) event counts that are notified there.
 //!
 //! | a crash | leaves | who goes on |
 //! |---|---|---|
@@ -113,8 +116,8 @@ impl Watch {
                 continue;
             }
             self.found.push((index, state.generation));
-            // A worker found before is left to thorough scans. It may be damaged, and each attempt to recover it notifies event counts, which wakes
-            // other watchers that try again.
+            // A worker found before is left to thorough scans. It may be damaged, and each attempt to recover it
+            // notifies event counts, which wakes other watchers that try again.
             if found_before.contains(&(index, state.generation)) {
                 continue;
             }
@@ -146,8 +149,8 @@ impl Watch {
         }
     }
 
-    /// Sleeps until a worker dies that was seen alive, an event count is notified, or the time is over; for [`Watch::timeout`] at most if it is to
-    /// see all deaths.
+    /// Sleeps until a worker dies that was seen alive, an event count is notified, or the time is over; for
+    /// [`Watch::timeout`] at most if it is to see all deaths.
     pub fn wait<M: Memory>(&self, worker: &Worker<M>, event_counts: &[(u64, u32)], time: Duration) {
         let death_slots: Vec<DeathSlot> = self
             .death_slots
@@ -157,8 +160,8 @@ impl Watch {
         worker.mem().kernel().wait(&death_slots, event_counts, time);
     }
 
-    /// For a thread that does not scan after it has slept: wakes the other threads that sleep by death slots of dead threads, as the kernel has
-    /// woken only one.
+    /// For a thread that does not scan after it has slept: wakes the other threads that sleep by death slots of dead
+    /// threads, as the kernel has woken only one.
     ///
     /// Cost: two loads a death slot; a system call for each of the dead.
     pub fn pass_on<M: Memory>(&self, worker: &Worker<M>) {

@@ -8,8 +8,9 @@
 //! | extent | kind, state (pending, live, retired), owner or retirer, number of frames |
 //! | hole | kind, punched bit, order, epoch; see [`crate::pod::alloc::holes`] |
 //!
-//! The owner is a worker's index plus one; 0 is nobody. Only its owner takes free cells from a slab block; a pending extent belongs to
-//! a worker that has not published it. Only the first frame's word of an extent or of a hole means anything.
+//! The owner is a worker's index plus one; 0 is nobody. Only its owner takes free cells from a slab block; a pending
+//! extent belongs to a worker that has not published it. Only the first frame's word of an extent or of a hole means
+//! anything.
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +120,8 @@ impl Block {
 
 /// The cell of an allocated object.
 pub const CELL_LIVE: u16 = 0;
-/// The cell of a free object. Every other value is the index plus one of the worker in whose name the object is being freed.
+/// The cell of a free object. Every other value is the index plus one of the worker in whose name the object is being
+/// freed.
 pub const CELL_FREE: u16 = 0xffff;
 
 #[cfg(test)]

@@ -98,7 +98,8 @@ pub fn class_for(len: u64, whole_lines: bool) -> Option<usize> {
     table.get(index).map(|&class| class as usize)
 }
 
-/// Calls `allocate` with a length; while it finds the pool full, again with the size of the next larger class of whole lines.
+/// Calls `allocate` with a length; while it finds the pool full, again with the size of the next larger class of whole
+/// lines.
 pub fn at_any_size<R>(len: u64, mut allocate: impl FnMut(u64) -> Result<R>) -> Result<R> {
     let mut size = len;
     loop {

@@ -22,7 +22,7 @@ use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
 use crate::memory::{DeathSlot, LINE};
 
 /// The host id of processes on a machine that is no part of a pod.
-pub const ALONE: u32 = 0;
+pub const NO_HOST: u32 = 0;
 
 /// Bytes of a frame, the smallest block.
 pub const FRAME: u64 = 1 << FRAME_SHIFT;
@@ -39,7 +39,7 @@ pub const WORKER_AREA_BYTES: u64 = 1024;
 /// Bytes of a host's entry.
 pub const HOST_BYTES: u64 = 256;
 /// Bytes of the log of what was recovered.
-pub const EVENT_LOG_BYTES: u64 = 8192;
+pub const RECOVERY_LOG_BYTES: u64 = 8192;
 /// Bytes of a directory entry.
 pub const ENTRY_BYTES: u64 = 256;
 /// Most frames a pool may have: 48-bit offsets.
@@ -81,7 +81,7 @@ pub struct Geometry {
     /// The host table.
     pub host_table: u64,
     /// The log of what was recovered.
-    pub event_log: u64,
+    pub recovery_log: u64,
     /// The directory.
     pub directory: u64,
     /// The block table.
@@ -129,8 +129,8 @@ impl Geometry {
         let worker_table = process_table + page(u64::from(parameters.processes) * PROCESS_BYTES);
         let worker_area_table = worker_table + u64::from(parameters.workers) * WORKER_BYTES;
         let host_table = worker_area_table + page(u64::from(parameters.workers) * WORKER_AREA_BYTES);
-        let event_log = host_table + page(u64::from(parameters.hosts) * HOST_BYTES);
-        let directory = event_log + EVENT_LOG_BYTES;
+        let recovery_log = host_table + page(u64::from(parameters.hosts) * HOST_BYTES);
+        let directory = recovery_log + RECOVERY_LOG_BYTES;
         let block_table = directory + page(u64::from(parameters.entries) * ENTRY_BYTES);
         let hints = block_table + page(parameters.max_frames * 8);
         let tree = hints + page(parameters.max_frames.div_ceil(8));
@@ -142,7 +142,7 @@ impl Geometry {
             worker_table,
             worker_area_table,
             host_table,
-            event_log,
+            recovery_log,
             directory,
             block_table,
             hints,
@@ -186,7 +186,8 @@ impl Geometry {
         self.worker_table + u64::from(index) * WORKER_BYTES
     }
 
-    /// A worker's death slot: the last word of a page, so that what follows it can be in memory of the worker's process alone.
+    /// A worker's death slot: the last word of a page, so that what follows it can be in memory of the worker's process
+    /// alone.
     #[inline]
     pub fn death_slot(&self, index: u32) -> DeathSlot {
         // SAFETY: the last word of a worker's record, and the one before it.
@@ -219,11 +220,11 @@ impl Geometry {
         }
     }
 
-    /// The places of the process table that a process of a host may take. Where a server executes exchanges, each host has places of its own: a
-    /// process that takes one asks by its mailboxes before a process of another host can know.
+    /// The places of the process table that a process of a host may take. Where a server executes exchanges, each host
+    /// has places of its own: a process that takes one asks by its mailboxes before a process of another host can know.
     pub fn places_of(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
         let hosts = match self.parameters.kind {
-            Kind::Delegated if host != ALONE => self.parameters.hosts.max(1),
+            Kind::Delegated if host != NO_HOST => self.parameters.hosts.max(1),
             _ => 1,
         };
         (0..self.parameters.processes).filter(move |index| index % hosts == host % hosts)
@@ -268,7 +269,7 @@ mod tests {
                 g.worker_table,
                 g.worker_area_table,
                 g.host_table,
-                g.event_log,
+                g.recovery_log,
                 g.directory,
                 g.block_table,
                 g.hints,

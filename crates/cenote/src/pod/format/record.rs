@@ -38,8 +38,8 @@ pub enum Phase {
 
 /// The `state` word of a process or worker.
 ///
-/// For a worker, index and tag name the process that it belongs to, or that is recovering it. For a process they name its
-/// host; both are 0 on a single machine. The generation grows with each instance that takes the place.
+/// For a worker, index and tag name the process that it belongs to, or that is recovering it. For a process they name
+/// its host; both are 0 on a single machine. The generation grows with each instance that takes the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The phase.
@@ -131,7 +131,8 @@ impl ProcessRecord {
         owned_word(self.0 + 88)
     }
 
-    /// When the operating system began the process, and the PID namespace that its id is meant in; in pods only, for fences.
+    /// When the operating system began the process, and the PID namespace that its id is meant in; in pods only, for
+    /// fences.
     pub fn name(self) -> [OwnedWord; 2] {
         [96, 104].map(|at| owned_word(self.0 + at))
     }
@@ -141,8 +142,8 @@ impl ProcessRecord {
         owned_word(self.0 + 112)
     }
 
-    /// How much longer than usual a monitor must wait for a heartbeat of this process, if it is its host's agent and may be kept from its
-    /// processor. Written before it is the agent.
+    /// How much longer than usual a monitor must wait for a heartbeat of this process, if it is its host's agent and
+    /// may be kept from its processor. Written before it is the agent.
     pub fn timeout(self) -> OwnedWord {
         owned_word(self.0 + 120)
     }
@@ -152,7 +153,7 @@ impl ProcessRecord {
         sync_word(self.0 + 128)
     }
 
-    /// The last generation of this place that its host's agent has declared dead (see `pod::format::host`), or 0.
+    /// The last generation of this place that its host's agent has declared dead (see `pod::format::host_entry`), or 0.
     pub fn declared(self) -> SyncWord {
         sync_word(self.0 + 192)
     }
@@ -198,7 +199,8 @@ impl WorkerRecord {
         Self(geometry.worker(index))
     }
 
-    /// A record for a reader without a place: beyond the end of every pool. What a [`Snapshot`](crate::memory::Snapshot) reads there is 0.
+    /// A record for a reader without a place: beyond the end of every pool. What a
+    /// [`Snapshot`](crate::memory::Snapshot) reads there is 0.
     pub(in crate::pod) fn nowhere() -> Self {
         Self(1 << 62)
     }
@@ -220,8 +222,8 @@ impl WorkerRecord {
         sync_word(self.0 + 72)
     }
 
-    /// Coherent memory: changes whenever another worker may have taken the list over; odd while one is about to. Written under the
-    /// allocator's lock.
+    /// Coherent memory: changes whenever another worker may have taken the list over; odd while one is about to.
+    /// Written under the allocator's lock.
     #[inline]
     pub fn list_version(self) -> SyncWord {
         sync_word(self.0 + 80)
@@ -345,8 +347,8 @@ impl WorkerRecord {
         owned_word(self.0 + 360)
     }
 
-    /// A flush request for its list: its begin, its end, a serial number that makes it a new one, and the round in which it is
-    /// served with the process that began it, or 0.
+    /// A flush request for its list: its begin, its end, a serial number that makes it a new one, and the round in
+    /// which it is served with the process that began it, or 0.
     pub fn flush_request(self) -> [OwnedWord; 4] {
         [0, 8, 16, 24].map(|n| owned_word(self.0 + 384 + n))
     }
@@ -396,8 +398,8 @@ impl WorkerRecord {
         mem.must_be_in_memory(self.0, super::geometry::RECORD_BYTES);
     }
 
-    /// Drops the whole record from this host's cache, so that a dead worker's words are read as they are in memory: once its list is
-    /// [refreshed](crate::pod::reclaim::retire::refresh).
+    /// Drops the whole record from this host's cache, so that a dead worker's words are read as they are in memory:
+    /// once its list is [refreshed](crate::pod::reclaim::retire::refresh).
     #[cfg_attr(feature = "mutants", track_caller)]
     pub fn invalidate<M: Memory>(self, mem: &M) {
         mem.invalidate(self.0, super::geometry::RECORD_BYTES);

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::geometry::{FRAME, FRAME_SHIFT, Geometry, Parameters};
 use super::shortage::lacking_room;
+use crate::causes::Foreign;
 use crate::error::{Error, Result};
 use crate::memory::checked::{sync_word, unpublished};
 use crate::memory::{Memory, SyncWord};
@@ -46,8 +47,8 @@ pub const HOSTLESS_SERVES: SyncWord = sync_word(1024);
 pub const LISTS_TAKEN: SyncWord = sync_word(1088);
 /// How often background threads were asked for the retired lists of idle workers (incoherent memory).
 pub const LISTS_WANTED: SyncWord = sync_word(1152);
-/// The event count that is notified when background threads have something to do: a flush round was begun, the epoch has moved on, or lists
-/// are wanted (incoherent memory).
+/// The event count that is notified when background threads have something to do: a flush round was begun, the epoch
+/// has moved on, or lists are wanted (incoherent memory).
 pub const ROUND_EVENTS: SyncWord = sync_word(1216);
 /// When a watcher last began a thorough scan, in nanoseconds since 1970. Not used in a pod.
 pub const LAST_SCAN: SyncWord = sync_word(1280);
@@ -140,8 +141,8 @@ impl Superblock {
         bytes
     }
 
-    /// Makes zeroed memory a pool without committed frames. The caller joins it: that writes the header back, as it drops all
-    /// of the pool from the cache.
+    /// Makes zeroed memory a pool without committed frames. The caller joins it: that writes the header back, as it
+    /// drops all of the pool from the cache.
     pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
         let tables = Geometry::new(self.parameters).block_table;
         mem.reserve(0, tables, true)
@@ -164,12 +165,11 @@ impl Superblock {
     pub fn decode(path: &Path, bytes: &[u8; HEADER_BYTES]) -> Result<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let foreign = |why: &str| Error::NotAPool {
-            path: path.to_owned(),
-            why: why.to_owned(),
-        };
         if u64_at(0) != MAGIC {
-            return Err(foreign("it does not begin with the magic number"));
+            return Err(Error::NotAPool {
+                path: path.to_owned(),
+                why: Foreign::OtherMagic,
+            });
         }
         let version = u32_at(8);
         if version != VERSION {

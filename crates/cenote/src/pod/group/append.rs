@@ -1,8 +1,8 @@
 //! Appending an event together with what it changes, so that a crash leaves both or neither.
 //!
-//! Under the group's lock everything is written down; setting the commit word to the event's number decides it; then it is applied: the event
-//! into the ring, the member's line, the count; last the commit word is cleared. The next holder of the lock that finds a commit word set
-//! applies the event again: all of it is absolute.
+//! Under the group's lock everything is written down; setting the commit word to the event's number decides it; then it
+//! is applied: the event into the ring, the member's line, the count; last the commit word is cleared. The next holder
+//! of the lock that finds a commit word set applies the event again: all of it is absolute.
 //!
 //! | a crash after | leaves | repaired by |
 //! |---|---|---|
@@ -39,7 +39,8 @@ pub(super) struct Change {
     pub member: Option<(u64, Member)>,
     /// Whether the member begins to read with this event.
     pub begins: bool,
-    /// The host whose members are being announced dead, as [`Layout::announcing_deaths`](super::layout::Layout::announcing_deaths) has it.
+    /// The host whose members are being announced dead, as
+    /// [`Layout::announcing_deaths`](super::layout::Layout::announcing_deaths) has it.
     pub announcing_deaths: u64,
 }
 

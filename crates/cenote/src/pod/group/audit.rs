@@ -27,9 +27,9 @@ pub enum Audited {
     Changing,
 }
 
-/// Checks the group at an offset: its header, its lock and what is being appended, its members, the events that a member or an observer has yet to
-/// read. Waits for no lock that a living worker has: it tries again if others change the group meanwhile. It finishes what a dead owner of the lock left,
-/// unless the caller only reads.
+/// Checks the group at an offset: its header, its lock and what is being appended, its members, the events that a
+/// member or an observer has yet to read. Waits for no lock that a living worker has: it tries again if others change
+/// the group meanwhile. It finishes what a dead owner of the lock left, unless the caller only reads.
 pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Audited> {
     let group = Group::at(worker, at)?;
     check_fits(worker, "the size of a group", at, GROUP_BYTES)?;

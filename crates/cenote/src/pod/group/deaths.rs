@@ -1,19 +1,20 @@
 //! Death notices: how a group is notified of the deaths of workers, and of hosts with all their members.
 //!
-//! The recoverer of a worker notifies all groups that have it ([`died`]); that is the first registered step of recovery. What it misses, the
-//! next worker that joins makes up for.
+//! The recoverer of a worker notifies all groups that have it ([`died`]); that is the first registered step of
+//! recovery. What it misses, the next worker that joins makes up for.
 //!
-//! **Hosts.** A member carries its host's generation. When that is over, "host died" comes first, then the deaths of all of the host's members,
-//! in one go. No worker has to be chosen for that: the first to announce any of these deaths does it, be it the monitor ([`hosts_died`]) or
-//! a recoverer of one of the host's workers. It happens once, because afterwards the group has no member of that generation, and no process
-//! of it can join any more.
+//! **Hosts.** A member carries its host's generation. When that is over, "host died" comes first, then the deaths of
+//! all of the host's members, in one go. No worker has to be chosen for that: the first to announce any of these deaths
+//! does it, be it the monitor ([`hosts_died`]) or a recoverer of one of the host's workers. It happens once, because
+//! afterwards the group has no member of that generation, and no process of it can join any more.
 //!
 //! *Why no death is announced without its host's:* a host that is being fenced recovers nobody and declares nobody dead
-//! ([`Pod::may_recover`](crate::pod::Pod::may_recover)), and other hosts wait until its generation is over. So a death that is announced alone
-//! came before the fence began. Its announcement may come after the fence, if it was being appended then.
+//! ([`Pod::may_recover`](crate::pod::Pod::may_recover)), and other hosts wait until its generation is over. So a death
+//! that is announced alone came before the fence began. Its announcement may come after the fence, if it was being
+//! appended then.
 //!
-//! **Crash.** Each event is appended like any other. The event of a host's death sets the word that says whose members are being announced dead
-//! (`group.announcing-deaths`); the next holder of the lock goes on with them.
+//! **Crash.** Each event is appended like any other. The event of a host's death sets the word that says whose members
+//! are being announced dead (`group.announcing-deaths`); the next holder of the lock goes on with them.
 
 use super::Group;
 use super::append::Change;
@@ -22,15 +23,15 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::host::HostInstance;
+use crate::pod::format::host_entry::HostInstance;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::hooks::{Dead, StepOutcome};
 use crate::pod::lock;
 use crate::pod::names::directory::{self, KIND_GROUP};
 
 impl Group {
-    /// Announces the deaths of all members that nobody has recovered yet, or of whose recovery the group was not notified. The caller
-    /// holds the lock.
+    /// Announces the deaths of all members that nobody has recovered yet, or of whose recovery the group was not
+    /// notified. The caller holds the lock.
     pub(super) fn notify_of_the_gone<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         for (place, member) in self.all(worker)? {
             let is_here = matches!(member.status, Status::Joined | Status::Observer);
@@ -98,8 +99,8 @@ impl Group {
     /// Announces a worker's death, if it is in the group. Returns whether it is.
     fn announce_death<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> Result<bool> {
         let mem = worker.mem();
-        // It may have died with the lock, or its joining may be what is being appended: by itself, or by a worker that took the lock over
-        // and died too. That is checked first: what is no longer being appended is in the table.
+        // It may have died with the lock, or its joining may be what is being appended: by itself, or by a worker that
+        // took the lock over and died too. That is checked first: what is no longer being appended is in the table.
         let is_pending = self.layout.lock().load(mem) == identity || self.layout.commit().load(mem) != 0;
         let is_pending = is_pending && !mutant::is(Mutant::GroupPendingIgnored);
         let is_here = is_pending | self.has(worker, identity)?;
@@ -125,8 +126,8 @@ impl Group {
         Ok(())
     }
 
-    /// Announces the deaths of all hosts that this group has members of and whose generation is over. Returns the first error; a damaged host's
-    /// members stay, the others are announced.
+    /// Announces the deaths of all hosts that this group has members of and whose generation is over. Returns the first
+    /// error; a damaged host's members stay, the others are announced.
     fn announce_host_deaths<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let mut outcome = Ok(());
         let held = self.enter(worker)?;
@@ -149,8 +150,8 @@ impl Group {
 
 /// Notifies all groups that a worker has died. A step of recovery.
 ///
-/// Cost: a load for each entry of the directory; for each group one for each member, a load and a compare-exchange, and a
-/// system call if a thread sleeps by it.
+/// Cost: a load for each entry of the directory; for each group one for each member, a load and a compare-exchange, and
+/// a system call if a thread sleeps by it.
 pub fn died<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<StepOutcome> {
     let mut was_there = false;
     let outcome = for_each(worker, |group| {
@@ -163,15 +164,16 @@ pub fn died<M: Memory>(worker: &Worker<M>, dead: Dead) -> Result<StepOutcome> {
     })
 }
 
-/// Notifies all groups that a host has died, and with it all its members. Its processes must not write any more. May be repeated.
+/// Notifies all groups that a host has died, and with it all its members. Its processes must not write any more. May be
+/// repeated.
 ///
 /// Cost: for each group the lock, eight loads a member, and about sixty sync stores for each member of that host.
 pub fn host_died<M: Memory>(worker: &Worker<M>, origin: HostInstance) -> Result<()> {
     for_each(worker, |group| group.announce_host_death(worker, origin))
 }
 
-/// The same for all hosts whose generation is over. Monitors do this when they have moved a generation, and when they begin to lead: the
-/// last leader may have died between the two.
+/// The same for all hosts whose generation is over. Monitors do this when they have moved a generation, and when they
+/// begin to lead: the last leader may have died between the two.
 pub fn hosts_died<M: Memory>(worker: &Worker<M>) -> Result<()> {
     for_each(worker, |group| group.announce_host_deaths(worker))
 }

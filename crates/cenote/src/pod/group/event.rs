@@ -2,7 +2,7 @@
 
 use super::layout::name_of;
 use crate::error::{Error, Result};
-use crate::pod::format::host::HostInstance;
+use crate::pod::format::host_entry::HostInstance;
 
 /// What has happened in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -63,8 +63,8 @@ pub struct Event {
     pub kind: Kind,
     /// The member's name; empty if a host died.
     pub member: String,
-    /// The identity of the member's worker: place plus one in the low half, generation in the high half. If a host died, its
-    /// generation that is over.
+    /// The identity of the member's worker: place plus one in the low half, generation in the high half. If a host
+    /// died, its generation that is over.
     pub identity: u64,
     /// The host: of the member, or the one that died.
     pub host: u32,

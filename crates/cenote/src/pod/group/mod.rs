@@ -1,22 +1,23 @@
 //! Groups: which members are there, left, or died, in one order for all members (Lupin, section 3.4).
 //!
-//! A group is one frame of the pool under a name. It has a table of members, a ring of events, and a lock. All of its words but
-//! the header are sync words: they are written rarely, by the lock's holder.
+//! A group is one frame of the pool under a name. It has a table of members, a ring of events, and a lock. All of its
+//! words but the header are sync words: they are written rarely, by the lock's holder.
 //!
-//! **Events.** Each event is appended under the lock together with what it changes ([`append`](self)), is numbered, and is the same for all
-//! members. A member reads without a lock: its cursor says what it has read, and no event is overwritten that a member
-//! has not read.
+//! **Events.** Each event is appended under the lock together with what it changes ([`append`](self)), is numbered, and
+//! is the same for all members. A member reads without a lock: its cursor says what it has read, and no event is
+//! overwritten that a member has not read.
 //!
-//! **Room.** A joining member makes sure of room for two more events besides its own: its end, and that of its host. So a death is
-//! never refused. A join is, if a member has not read for long; the error names that member.
+//! **Room.** A joining member makes sure of room for two more events besides its own: its end, and that of its host. So
+//! a death is never refused. A join is, if a member has not read for long; the error names that member.
 //!
 //! **Deaths.** See [`deaths`](self::deaths).
 //!
-//! **Members.** A member is a worker under a name. A worker that joins under a name that left or died has rejoined. A member's words in the
-//! table belong to the lock's holder, but for its cursor.
+//! **Members.** A member is a worker under a name. A worker that joins under a name that left or died has rejoined. A
+//! member's words in the table belong to the lock's holder, but for its cursor.
 //!
-//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's place is written without
-//! an event, its status last. The death notices of a host begin with the event of its death; the next holder of the lock finishes them.
+//! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's
+//! place is written without an event, its status last. The death notices of a host begin with the event of its death;
+//! the next holder of the lock finishes them.
 
 mod append;
 mod audit;
@@ -40,7 +41,7 @@ use crate::memory::{Memory, SyncWord};
 
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
-use crate::pod::format::host::HostInstance;
+use crate::pod::format::host_entry::HostInstance;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::instance::worker::Worker;
@@ -502,8 +503,8 @@ fn event(kind: Kind, member: &Member) -> Event {
     }
 }
 
-/// Allocates a group as the worker's auxiliary object. From then on its words are used past the cache: nobody reads what this host's cache
-/// has of them.
+/// Allocates a group as the worker's auxiliary object. From then on its words are used past the cache: nobody reads
+/// what this host's cache has of them.
 fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, events: u64) -> Result<u64> {
     let mem = worker.mem();
     let at = heap::allocate_for(

@@ -1,4 +1,5 @@
-//! The secret that admits to a group. The pool keeps a salt and a SHA-256 of both: a reader of the pool's file does not learn the secret.
+//! The secret that admits to a group. The pool keeps a salt and a SHA-256 of both: a reader of the pool's file does not
+//! learn the secret.
 
 use sha2::{Digest, Sha256};
 

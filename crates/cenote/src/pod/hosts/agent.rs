@@ -1,27 +1,30 @@
 //! A host's agent: the process that answers for its host.
 //!
-//! **It alone writes** its host's heartbeat and timeout, the declarations of its host's dead processes, and its host's state except for
-//! the steps of monitors. A host has one agent at a time: its place in the process table is in the host's state.
+//! **It alone writes** its host's heartbeat and timeout, the declarations of its host's dead processes, and its host's
+//! state except for the steps of monitors. A host has one agent at a time: its place in the process table is in the
+//! host's state.
 //!
-//! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state, if there is no agent
-//! or the kernel's lock shows the last one dead. So an agent that is restarted before its host was fenced goes on in the same generation:
-//! the host has not failed. An agent whose start stalls for long is fenced. An agent that finds its host being fenced ends the generation
-//! itself, if the kernel says that nothing of it lives: two monitors may have fenced each other. The kernel's locks count for this only on
-//! the same boot of the same machine; a rebooted machine, or another one with the same id, waits for a fence. An agent that finds its host
-//! leaving, and the leaving agent dead, goes on as well. An agent that finds its host down, and its generation claimed by another machine,
-//! ends that generation if the server lease is elsewhere: that machine was given the lease, and has failed before it went up.
+//! **Starting.** The host goes up without an agent; the process joins as any other; it exchanges itself into the state,
+//! if there is no agent or the kernel's lock shows the last one dead. So an agent that is restarted before its host was
+//! fenced goes on in the same generation: the host has not failed. An agent whose start stalls for long is fenced. An
+//! agent that finds its host being fenced ends the generation itself, if the kernel says that nothing of it lives: two
+//! monitors may have fenced each other. The kernel's locks count for this only on the same boot of the same machine; a
+//! rebooted machine, or another one with the same id, waits for a fence. An agent that finds its host leaving, and the
+//! leaving agent dead, goes on as well. An agent that finds its host down, and its generation claimed by another
+//! machine, ends that generation if the server lease is elsewhere: that machine was given the lease, and has failed
+//! before it went up.
 //!
-//! **Leaving.** The state says leaving, so that no process joins; if the process table has no other process of the host, the agent
-//! gives its own place back, and its last write ends the generation. A process that joins claims a place first and checks the host
-//! then, the agent the other way round: one of the two sees the other.
+//! **Leaving.** The state says leaving, so that no process joins; if the process table has no other process of the
+//! host, the agent gives its own place back, and its last write ends the generation. A process that joins claims a
+//! place first and checks the host then, the agent the other way round: one of the two sees the other.
 
 use super::lease;
 use crate::causes::{HostError, Table};
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::geometry::{ALONE, Geometry};
-use crate::pod::format::host::{self, Home, HostPhase, HostRecord, HostState};
+use crate::pod::format::geometry::{Geometry, NO_HOST};
+use crate::pod::format::host_entry::{self, Home, HostPhase, HostRecord, HostState};
 use crate::pod::format::record::{Phase, ProcessRecord, State};
 use crate::pod::format::superblock::HOSTS_HIGH;
 use crate::pod::instance::crash::{Point, crash_point};
@@ -37,8 +40,8 @@ pub fn bring_up<M: Memory>(
     liveness: &dyn Liveness,
 ) -> Result<u32> {
     let host = identity.host;
-    host::check_id(&geometry.parameters, host)?;
-    if host == ALONE {
+    host_entry::check_id(&geometry.parameters, host)?;
+    if host == NO_HOST {
         return Err(Error::Host {
             host,
             source: HostError::NoPod,
@@ -51,7 +54,8 @@ pub fn bring_up<M: Memory>(
         });
     }
     repair::refuse_host(mem, geometry, identity.name.machine, liveness)?;
-    // Before it makes an exchange: where a server executes exchanges, two machines with the same id would ask by the same mailboxes.
+    // Before it makes an exchange: where a server executes exchanges, two machines with the same id would ask by the
+    // same mailboxes.
     let record = HostRecord::new(geometry, host);
     let state = record.read(mem)?;
     let home = Home::decode(record.home().load(mem));
@@ -111,7 +115,7 @@ fn bring_up_now<M: Memory>(
         let state = record.read(mem)?;
         match state.phase {
             // PAIRS WITH: pod::hosts::fence::fence
-            HostPhase::Up if host::claim_home(mem, record, state.generation, identity.name.machine) => {
+            HostPhase::Up if host_entry::claim_home(mem, record, state.generation, identity.name.machine) => {
                 crash_point(Point::HomeClaimed);
                 return Ok(state.generation);
             }
@@ -143,9 +147,9 @@ fn bring_up_now<M: Memory>(
             HostPhase::Leaving if is_left_behind(mem, geometry, identity, state, liveness)? => {
                 record.exchange(mem, state, state.with(HostPhase::Up));
             }
-            // A host that has the lease executes this process's exchanges, perhaps in this process, and would go on after its end. So would a host
-            // from which the lease is just being taken: the taker fences nobody whose generation is over. Checked last: no living process could
-            // give the lease to this generation then.
+            // A host that has the lease executes this process's exchanges, perhaps in this process, and would go on
+            // after its end. So would a host from which the lease is just being taken: the taker fences nobody whose
+            // generation is over. Checked last: no living process could give the lease to this generation then.
             HostPhase::Fencing
                 if is_all_dead(mem, geometry, identity, state, liveness)?
                     && lease::is_elsewhere(mem, geometry, host, state.generation) =>
@@ -164,14 +168,16 @@ fn bring_up_now<M: Memory>(
     }
 }
 
-/// Whether nothing of a host's generation can write any more although a machine has claimed it: the host never went up there, so no process
-/// has joined, and another host has the lease that this one was given, and has had this one fenced.
+/// Whether nothing of a host's generation can write any more although a machine has claimed it: the host never went up
+/// there, so no process has joined, and another host has the lease that this one was given, and has had this one
+/// fenced.
 fn is_superseded<M: Memory>(mem: &M, geometry: &Geometry, host: u32, state: HostState) -> bool {
     state.phase == HostPhase::Down && lease::is_elsewhere(mem, geometry, host, state.generation)
 }
 
-/// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host has not
-/// failed, and another agent may go on. If the last one is just about to end the generation, one of the two wins.
+/// Whether this machine's kernel knows that the agent of a leaving host is dead, or has left its place: then the host
+/// has not failed, and another agent may go on. If the last one is just about to end the generation, one of the two
+/// wins.
 fn is_left_behind<M: Memory>(
     mem: &M,
     geometry: &Geometry,
@@ -187,11 +193,12 @@ fn is_left_behind<M: Memory>(
         })
 }
 
-/// Whether a host is on the same boot of the same machine as when it went up. Only then do its kernel's locks say anything.
+/// Whether a host is on the same boot of the same machine as when it went up. Only then do its kernel's locks say
+/// anything.
 fn is_same_machine<M: Memory>(mem: &M, geometry: &Geometry, identity: &Identity, state: HostState) -> bool {
     let record = HostRecord::new(geometry, identity.host);
     let machine = identity.name.machine;
-    machine != 0 && host::is_home(mem, record, state.generation, machine)
+    machine != 0 && host_entry::is_home(mem, record, state.generation, machine)
 }
 
 /// Whether this machine's kernel knows that nothing of a host's generation lives.
@@ -213,7 +220,7 @@ fn is_all_dead<M: Memory>(
     for index in 0..geometry.parameters.processes {
         let entry = State::decode(ProcessRecord::new(geometry, index).state().load(mem));
         // PAIRS WITH: pod::instance::join::claim_place
-        if host::is_of(entry, identity.host, state.generation) && liveness.is_locked(index)? {
+        if host_entry::is_of(entry, identity.host, state.generation) && liveness.is_locked(index)? {
             return Ok(false);
         }
     }
@@ -287,12 +294,13 @@ impl AgentRole {
         }
     }
 
-    /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered; returns whether there
-    /// are any. Not while the host is being fenced: then they die with it. On incoherent memory, what they have left in this host's cache
-    /// reaches memory first (`drain`). Never waits. One round trip for each place, and one system call for each process of the host.
+    /// Declares the dead processes of this host dead, so that other hosts need not wait until they are recovered;
+    /// returns whether there are any. Not while the host is being fenced: then they die with it. On incoherent memory,
+    /// what they have left in this host's cache reaches memory first (`drain`). Never waits. One round trip for each
+    /// place, and one system call for each process of the host.
     ///
-    /// An agent calls this before it attaches a worker: attaching may wait for a lock of dead workers that a monitor is fencing, and that
-    /// monitor may have been this host's agent before and be dead too.
+    /// An agent calls this before it attaches a worker: attaching may wait for a lock of dead workers that a monitor is
+    /// fencing, and that monitor may have been this host's agent before and be dead too.
     pub fn declare_dead<M: Memory>(&self, pod: &Pod<M>) -> Result<bool> {
         let mut found = false;
         for (index, entry) in of_host(pod) {
@@ -307,8 +315,8 @@ impl AgentRole {
         Ok(found)
     }
 
-    /// Begins to leave; `None` if processes of this host have the pool open: then nothing has changed. Otherwise no process of this
-    /// host can join any more; the caller gives the pool back and calls [`Leaving::finish`].
+    /// Begins to leave; `None` if processes of this host have the pool open: then nothing has changed. Otherwise no
+    /// process of this host can join any more; the caller gives the pool back and calls [`Leaving::finish`].
     pub fn leave<M: Memory>(&self, pod: &Pod<M>) -> Result<Option<Leaving>> {
         let mem = pod.mem();
         let leaving = self.state.with(HostPhase::Leaving);
@@ -347,7 +355,7 @@ impl Leaving {
         let (from, to) = (self.state, self.state.over());
         // If it fails, a monitor was faster.
         if lease::is_of(mem, geometry, self.host, from.generation) {
-            // PAIRS WITH: pod::format::host::HostRecord::read
+            // PAIRS WITH: pod::format::host_entry::HostRecord::read
             self.record
                 .state()
                 .exchange_as_last_server(mem, from.encode(), to.encode());
@@ -370,16 +378,16 @@ impl Pulse {
         self.count = self.count.wrapping_add(1);
         // Nobody else writes it, and it is no exchange: the server that executes exchanges may be dead.
         // PAIRS WITH: pod::hosts::heartbeats::has_missed
-        self.record.heartbeat().announce(mem, self.count);
+        self.record.heartbeat().store_seq_cst(mem, self.count);
     }
 }
 
 /// Declares a death to other hosts.
 fn declare<M: Memory>(pod: &Pod<M>, index: u32, entry: State) {
-    // PAIRS WITH: pod::format::host::is_declared
+    // PAIRS WITH: pod::format::host_entry::is_declared
     ProcessRecord::new(pod.geometry(), index)
         .declared()
-        .store(pod.mem(), host::declaration(entry.generation));
+        .store(pod.mem(), host_entry::declaration(entry.generation));
     crash_point(Point::Declared);
 }
 
@@ -395,12 +403,12 @@ fn agent_lives<M: Memory>(pod: &Pod<M>, state: HostState) -> Result<bool> {
     let entry = State::decode(ProcessRecord::new(pod.geometry(), index).state().load(pod.mem()));
     let same = entry.phase == Phase::Alive
         && entry.generation as u8 == state.tag
-        && host::is_of(entry, pod.host(), state.generation);
+        && host_entry::is_of(entry, pod.host(), state.generation);
     Ok(same && pod.is_locked(index)?)
 }
 
 /// The places of this host's processes.
 fn of_host<M: Memory>(pod: &Pod<M>) -> impl Iterator<Item = (u32, State)> + '_ {
     pod.entries()
-        .filter(move |(_, entry)| host::is_of(*entry, pod.host(), pod.host_generation()))
+        .filter(move |(_, entry)| host_entry::is_of(*entry, pod.host(), pod.host_generation()))
 }

@@ -1,7 +1,9 @@
-//! The failover controller: gives the [lease](super::lease) to its own host when the host that has it can no longer execute exchanges.
+//! The failover controller: gives the [lease](super::lease) to its own host when the host that has it can no longer
+//! execute exchanges.
 //!
-//! Each monitor of a pool whose exchanges a server executes has one, on a thread of its own that makes no exchange: there may be no server to
-//! execute it. Which controller may act is decided outside of the pool ([`LeaseElection`]), where there are exchanges: in etcd.
+//! Each monitor of a pool whose exchanges a server executes has one, on a thread of its own that makes no exchange:
+//! there may be no server to execute it. Which controller may act is decided outside of the pool ([`LeaseElection`]),
+//! where there are exchanges: in etcd.
 //!
 //! | step | what is done | a crash after it leaves |
 //! |---|---|---|
@@ -12,14 +14,16 @@
 //! | take | the host's home: this machine; the lease's word: own host's. Its processes serve, here | a list outside that is longer than it need be |
 //! | forget | outside: own host alone | nothing |
 //!
-//! **Why two never serve.** A process that serves has its host's kernel lock, and found the lease to be its host's. A controller takes the
-//! lease only when every host that ever could have had it is on its list, or was on that of a controller which it follows, and has been
-//! fenced *after* the lease's word said that nobody may begin. A controller that comes late and overwrites that word is on the list itself:
-//! it is fenced, and a controller that finds the word changed when its fences are done says it again, and fences again. So nothing rests on
-//! elections or clocks; two controllers elected at once are two exchanges outside, and the second has the first on its list.
+//! **Why two never serve.** A process that serves has its host's kernel lock, and found the lease to be its host's. A
+//! controller takes the lease only when every host that ever could have had it is on its list, or was on that of a
+//! controller which it follows, and has been fenced *after* the lease's word said that nobody may begin. A controller
+//! that comes late and overwrites that word is on the list itself: it is fenced, and a controller that finds the word
+//! changed when its fences are done says it again, and fences again. So nothing rests on elections or clocks; two
+//! controllers elected at once are two exchanges outside, and the second has the first on its list.
 //!
-//! A controller that may no longer act before it has taken the lease puts the word back, and its name too. If several hosts were named before
-//! it, the word stays as it is: any of them may have taken the lease since. The next controller that takes it fences all of them.
+//! A controller that may no longer act before it has taken the lease puts the word back, and its name too. If several
+//! hosts were named before it, the word stays as it is: any of them may have taken the lease since. The next controller
+//! that takes it fences all of them.
 
 use super::fence::Fenced;
 use super::heartbeats::Heard;
@@ -29,8 +33,8 @@ use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::format::geometry::{ALONE, Geometry};
-use crate::pod::format::host::{self, Home, HostInstance, HostPhase, HostRecord};
+use crate::pod::format::geometry::{Geometry, NO_HOST};
+use crate::pod::format::host_entry::{self, Home, HostInstance, HostPhase, HostRecord};
 use crate::pod::format::superblock::HOSTLESS_SERVES;
 
 /// Polls for which a failover controller leaves the lease to another one, whose host is named and does not have it yet.
@@ -38,7 +42,7 @@ const DEFERENCE: u64 = 400;
 
 /// The hosts named outside of the pool, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct Nominations {
     /// Hosts that may have the lease.
     pub hosts: Vec<HostInstance>,
     /// Changes with each exchange.
@@ -51,10 +55,10 @@ pub trait LeaseElection {
     fn may_act(&mut self) -> bool;
 
     /// The hosts named last.
-    fn names(&mut self) -> std::result::Result<Names, String>;
+    fn nominations(&mut self) -> std::result::Result<Nominations, String>;
 
-    /// Names hosts, if no controller has since that revision; returns the new revision then.
-    fn name(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String>;
+    /// Nominates hosts, if no controller has since that revision; returns the new revision then.
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String>;
 }
 
 /// Makes certain that hosts are down, without a word of the pool.
@@ -73,7 +77,7 @@ pub enum LeaseEvent {
     /// A process without a host id executes the exchanges, or was killed when it did.
     ServedWithoutHostId,
     /// Its host is to execute the exchanges, after others are fenced.
-    LeaseNamed {
+    LeaseNominated {
         /// The hosts that may have executed them until now.
         after: Vec<HostInstance>,
     },
@@ -90,8 +94,8 @@ pub enum LeaseEvent {
     LeaseTaken,
     /// It may no longer act, and has put back what it can.
     LeaseGivenBack,
-    /// Something outside of the pool did not answer, or was in the way; it is tried again.
-    LeaseTrouble {
+    /// What is outside of the pool did not answer, or was in the way; it is tried again.
+    LeaseRetried {
         /// What.
         why: String,
     },
@@ -128,11 +132,11 @@ struct Taking {
 }
 
 impl<M: Memory> FailoverController<M> {
-    /// The controller of a host on a machine ([`crate::memory::ProcessName::machine`]); it counts another host as silent after `missed_max` polls in
-    /// a row without a new heartbeat.
+    /// The controller of a host on a machine ([`crate::memory::ProcessName::machine`]); it counts another host as
+    /// silent after `missed_max` polls in a row without a new heartbeat.
     pub fn new(mem: M, geometry: Geometry, host: u32, machine: u64, missed_max: u64) -> Result<Self> {
-        host::check_id(&geometry.parameters, host)?;
-        if host == ALONE {
+        host_entry::check_id(&geometry.parameters, host)?;
+        if host == NO_HOST {
             return Err(Error::Host {
                 host,
                 source: HostError::MonitorWithoutId,
@@ -199,14 +203,14 @@ impl<M: Memory> FailoverController<M> {
         }
         if self.home().is_of(mine.generation) && self.home() != self.here(mine) {
             let why = HostError::Elsewhere.to_string();
-            self.tell_once(LeaseEvent::LeaseTrouble { why }, tell);
+            self.tell_once(LeaseEvent::LeaseRetried { why }, tell);
             return Ok(false);
         }
         match self.name(mine, lease, election) {
             Ok(None) => Ok(false),
             Ok(Some(taking)) => {
                 self.forget();
-                tell(LeaseEvent::LeaseNamed {
+                tell(LeaseEvent::LeaseNominated {
                     after: taking.after.clone(),
                 });
                 Lease::Named(mine).write(&self.mem);
@@ -214,7 +218,7 @@ impl<M: Memory> FailoverController<M> {
                 Ok(true)
             }
             Err(why) => {
-                self.tell_once(LeaseEvent::LeaseTrouble { why }, tell);
+                self.tell_once(LeaseEvent::LeaseRetried { why }, tell);
                 Ok(false)
             }
         }
@@ -261,9 +265,10 @@ impl<M: Memory> FailoverController<M> {
         HOSTLESS_SERVES.load(&self.mem) != 0
     }
 
-    /// Whether nothing of a generation writes any more. The host being down in it is not enough: its monitor may be starting.
+    /// Whether nothing of a generation writes any more. The host being down in it is not enough: its monitor may be
+    /// starting.
     fn is_over(&self, of: HostInstance) -> Result<bool> {
-        host::check_id(&self.geometry.parameters, of.host)?;
+        host_entry::check_id(&self.geometry.parameters, of.host)?;
         let state = HostRecord::new(&self.geometry, of.host).read(&self.mem)?;
         Ok(state.generation != of.generation)
     }
@@ -275,7 +280,7 @@ impl<M: Memory> FailoverController<M> {
         before: Lease,
         election: &mut dyn LeaseElection,
     ) -> std::result::Result<Option<Taking>, String> {
-        let names = election.names()?;
+        let names = election.nominations()?;
         let mut after = names.hosts.clone();
         if let Lease::Of(host) | Lease::Named(host) = before {
             after.push(host);
@@ -288,7 +293,7 @@ impl<M: Memory> FailoverController<M> {
             is_new && !self.is_over(host).unwrap_or(false)
         });
         let named: Vec<HostInstance> = std::iter::once(mine).chain(after.iter().copied()).collect();
-        Ok(election.name(names.revision, &named)?.map(|revision| Taking {
+        Ok(election.nominate(names.revision, &named)?.map(|revision| Taking {
             mine,
             before,
             named: names.hosts,
@@ -348,12 +353,13 @@ impl<M: Memory> FailoverController<M> {
         Lease::Of(taking.mine).write(&self.mem);
         tell(LeaseEvent::LeaseTaken);
         // If it fails, the next failover controller fences hosts that are fenced already.
-        let _ = election.name(taking.revision, &[taking.mine]);
+        let _ = election.nominate(taking.revision, &[taking.mine]);
         Ok(true)
     }
 
-    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. No exchange is needed: without a home
-    /// no process of the host begins to serve, so no server executes an exchange on that word.
+    /// Makes this machine the home of a generation of its host that is to serve, or fails if another one is. No
+    /// exchange is needed: without a home no process of the host begins to serve, so no server executes an exchange on
+    /// that word.
     fn claim_home(&self, mine: HostInstance) -> Result<()> {
         let here = self.here(mine);
         match self.home() {
@@ -365,7 +371,7 @@ impl<M: Memory> FailoverController<M> {
             _ => {
                 let record = HostRecord::new(&self.geometry, self.host);
                 // PAIRS WITH: pod::hosts::lease::begin
-                record.home().announce(&self.mem, here.encode());
+                record.home().store_seq_cst(&self.mem, here.encode());
                 Ok(())
             }
         }
@@ -380,7 +386,8 @@ impl<M: Memory> FailoverController<M> {
         Home::new(mine.generation, self.machine)
     }
 
-    /// Whether the lease's word says that nobody may begin; if not, writes it, and fenced hosts may have come back meanwhile.
+    /// Whether the lease's word says that nobody may begin; if not, writes it, and fenced hosts may have come back
+    /// meanwhile.
     fn says(&self, taking: &Taking) -> bool {
         let named = Lease::Named(taking.mine);
         if self.lease() == named || mutant::is(Mutant::LeaseNotReread) {
@@ -395,12 +402,13 @@ impl<M: Memory> FailoverController<M> {
             // A host named alone has the lease, whatever was read of it in between.
             (_, &[host]) => Lease::Of(host).write(&self.mem),
             (before @ (Lease::Nobodys | Lease::Of(_)), []) => before.write(&self.mem),
-            // Any of several may have taken the lease since it was read, and serve: the word stays, and the next controller that takes it fences all.
+            // Any of several may have taken the lease since it was read, and serve: the word stays, and the next
+            // controller that takes it fences all.
             _ => {}
         }
         let mut hosts = taking.named.clone();
         hosts.extend(taking.after.iter().filter(|host| !taking.named.contains(host)));
         // If it fails, the next failover controller fences this host.
-        let _ = election.name(taking.revision, &hosts);
+        let _ = election.nominate(taking.revision, &hosts);
     }
 }

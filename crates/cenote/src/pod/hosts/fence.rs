@@ -1,23 +1,23 @@
 //! Fences: what makes certain that a host is down, so that its generation may move.
 //!
-//! A fence is called again and again until it is certain. It must not report so as long as any process of the
-//! host could still write to the pool: everything that the pool promises about hosts rests on that. Several monitors may
+//! A fence is called again and again until it is certain. It must not report so as long as any process of the host
+//! could still write to the pool: everything that the pool promises about hosts rests on that. Several monitors may
 //! call it, one after the other, also about a host that is down already.
 //!
-//! [`KillFence`] is for hosts that are processes of one machine. It kills every process that has or is taking a place under
-//! the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that was sent proves
-//! nothing. What the pool says of a process only leads to it: a process is signalled only if the kernel says that it holds the lock of its
-//! place. So no process that has not opened the pool is ever signalled, whatever is written there. The fence knows nothing of hosts on other
-//! machines, and refuses them: their kernels have locks of their own. A process that takes a place checks its host after it has claimed the
-//! place; the monitor marks the host as being fenced before the fence reads places. So a process that the fence does not see gives its
-//! claim back.
+//! [`KillFence`] is for hosts that are processes of one machine. It kills every process that has or is taking a place
+//! under the host's generation, and is certain when the kernel has dropped the locks of all these places: a signal that
+//! was sent proves nothing. What the pool says of a process only leads to it: a process is signalled only if the kernel
+//! says that it holds the lock of its place. So no process that has not opened the pool is ever signalled, whatever is
+//! written there. The fence knows nothing of hosts on other machines, and refuses them: their kernels have locks of
+//! their own. A process that takes a place checks its host after it has claimed the place; the monitor marks the host
+//! as being fenced before the fence reads places. So a process that the fence does not see gives its claim back.
 
 use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::memory::{Killer, Memory, ProcessName};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::host::{self, Home, HostRecord};
+use crate::pod::format::host_entry::{self, Home, HostRecord};
 use crate::pod::format::record::{Phase, ProcessRecord, State};
 use crate::pod::instance::worker::Worker;
 
@@ -41,7 +41,8 @@ pub trait Fence<M: Memory> {
     fn give_up(&mut self) {}
 }
 
-/// Polls of a place after which the holder of its lock is searched for in another way; at once if its entry says nothing yet.
+/// Polls of a place after which the holder of its lock is searched for in another way; at once if its entry says
+/// nothing yet.
 const POLLS_BEFORE_SEARCH: u32 = 64;
 /// Polls after which the trouble is reported again.
 const POLLS_BEFORE_REPORT: u32 = 1 << 14;
@@ -90,7 +91,7 @@ impl<M: Memory> Fence<M> for KillFence {
         let (mut are_left, mut not_found) = (false, None);
         for (index, entry) in pod.entries() {
             // PAIRS WITH: pod::instance::join::claim_place
-            if !host::is_of(entry, host, generation) || !pod.is_locked(index)? {
+            if !host_entry::is_of(entry, host, generation) || !pod.is_locked(index)? {
                 continue;
             }
             are_left = true;

@@ -4,13 +4,13 @@ use super::poll::Poll;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::Geometry;
-use crate::pod::format::host::{HostRecord, HostState};
+use crate::pod::format::host_entry::{HostRecord, HostState};
 use crate::pod::format::record::ProcessRecord;
 
 /// How much longer a monitor waits for the first heartbeat of a host whose agent is just starting.
 const STARTING: u64 = 64;
-/// A late poll alone counts for nothing. But if this many times as many polls in a row as are needed have heard nothing, late ones included,
-/// the host has missed its heartbeats: its agent has had as many occasions.
+/// A late poll alone counts for nothing. But if this many times as many polls in a row as are needed have heard
+/// nothing, late ones included, the host has missed its heartbeats: its agent has had as many occasions.
 const EVEN_LATE: u64 = 4;
 /// The longest timeout that an agent can ask for.
 const TIMEOUT_MAX: u64 = 256;
@@ -29,8 +29,9 @@ pub(in crate::pod) struct Heard {
 }
 
 impl Heard {
-    /// Polls for a new heartbeat of a host that is in this state. Returns whether it has missed `missed_max` heartbeats, times the timeout that its
-    /// agent asks for; or [`EVEN_LATE`] times as many, if not all of the polls came in time.
+    /// Polls for a new heartbeat of a host that is in this state. Returns whether it has missed `missed_max`
+    /// heartbeats, times the timeout that its agent asks for; or [`EVEN_LATE`] times as many, if not all of the polls
+    /// came in time.
     ///
     /// Cost: two round trips.
     pub fn has_missed<M: Memory>(

@@ -1,26 +1,28 @@
-//! The server lease: which host's processes may execute exchanges, where a server does that ([`crate::memory::delegated`]).
+//! The server lease: which host's processes may execute exchanges, where a server does that
+//! ([`crate::memory::delegated`]).
 //!
-//! Processes of one kernel find the server by a lock of that kernel. Hosts have kernels of their own, and no exchange in common before there is
-//! a server. So the pool says which host has the *lease*, in which of its generations: its processes find the server among themselves, and
-//! all others ask it. The lease moves when that generation can write no more: [`super::failover`] moves it.
+//! Processes of one kernel find the server by a lock of that kernel. Hosts have kernels of their own, and no exchange
+//! in common before there is a server. So the pool says which host has the *lease*, in which of its generations: its
+//! processes find the server among themselves, and all others ask it. The lease moves when that generation can write no
+//! more: [`super::failover`] moves it.
 //!
 //! | word | writer | way |
 //! |---|---|---|
 //! | [`SERVER_LEASE`] | the failover controller that was named last outside of the pool | stored past the cache: never exchanged |
 //! | [`HOSTLESS_SERVES`] | the server of processes without a host's id | the same |
 //!
-//! **Without hosts** no host has the lease, and the process with the kernel's lock serves. It says so first and reads the lease after; a
-//! controller that gives the lease to a host does it the other way round. So one of the two sees the other, and no process of a host serves
-//! until the word is clear again. A process that was killed leaves it set: the next one clears it, when it ends in peace, or at once if a host has the lease by
-//! now.
+//! **Without hosts** no host has the lease, and the process with the kernel's lock serves. It says so first and reads
+//! the lease after; a controller that gives the lease to a host does it the other way round. So one of the two sees the
+//! other, and no process of a host serves until the word is clear again. A process that was killed leaves it set: the
+//! next one clears it, when it ends in peace, or at once if a host has the lease by now.
 
 use crate::causes::HostError;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::memory::delegated::{ServingLease, Words};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::geometry::{ALONE, Geometry};
-use crate::pod::format::host::{Home, HostInstance, HostRecord, HostState};
+use crate::pod::format::geometry::{Geometry, NO_HOST};
+use crate::pod::format::host_entry::{Home, HostInstance, HostRecord, HostState};
 use crate::pod::format::superblock::{HOSTLESS_SERVES, Kind, SERVER_LEASE};
 
 /// In the lease's word: the host is named, and does not have it yet.
@@ -62,8 +64,8 @@ impl Lease {
 
     /// Writes it, for the one controller that may: past the cache, and not as an exchange.
     pub(in crate::pod) fn write<M: Memory>(self, mem: &M) {
-        // PAIRS WITH: pod::hosts::lease::read, pod::hosts::lease::may_serve
-        SERVER_LEASE.announce(mem, self.encode());
+        // PAIRS WITH: pod::hosts::lease::read, pod::hosts::lease::may_serve, pod::hosts::lease::begin
+        SERVER_LEASE.store_seq_cst(mem, self.encode());
     }
 }
 
@@ -73,8 +75,8 @@ pub(crate) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generati
         && Lease::read(mem) == Lease::Of(HostInstance { host, generation })
 }
 
-/// Whether no process of a host's generation executes exchanges: another host has the lease. While it is being taken from a host, that host may
-/// go on until it is fenced. One round trip.
+/// Whether no process of a host's generation executes exchanges: another host has the lease. While it is being taken
+/// from a host, that host may go on until it is fenced. One round trip.
 pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
     geometry.parameters.kind != Kind::Delegated
         || match Lease::read(mem) {
@@ -84,12 +86,13 @@ pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, g
         }
 }
 
-/// Checks whether a server can execute the exchanges of a process of this host, before it asks for one and waits for ever.
+/// Checks whether a server can execute the exchanges of a process of this host, before it asks for one and waits for
+/// ever.
 pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
     let source = match (Lease::read(mem), host) {
         _ if geometry.parameters.kind != Kind::Delegated => return Ok(()),
-        (Lease::Nobodys, ALONE) => return Ok(()),
-        (_, ALONE) => HostError::IdNeeded,
+        (Lease::Nobodys, NO_HOST) => return Ok(()),
+        (_, NO_HOST) => HostError::IdNeeded,
         (Lease::Nobodys, _) => HostError::NoServer,
         _ => return Ok(()),
     };
@@ -108,10 +111,10 @@ pub struct HostLease {
 impl HostLease {
     /// For a process of a host, in the host's present generation, on a boot of a machine. One round trip.
     pub fn new<M: Memory>(mem: &M, geometry: &Geometry, host: u32, machine: u64) -> Result<Self> {
-        crate::pod::format::host::check_id(&geometry.parameters, host)?;
+        crate::pod::format::host_entry::check_id(&geometry.parameters, host)?;
         let record = HostRecord::new(geometry, host);
         let generation = match host {
-            ALONE => 0,
+            NO_HOST => 0,
             _ => record.read(mem)?.generation,
         };
         Ok(Self {
@@ -127,8 +130,9 @@ impl ServingLease for HostLease {
         // PAIRS WITH: pod::hosts::lease::write
         let lease = Lease::decode(words.load(SERVER_LEASE));
         match self.mine.host {
-            // Who was killed in `begin` has left the word set, and no host serves before it is clear: `begin` clears it.
-            ALONE => {
+            // A process that was killed in `begin` has left the word set, and no host serves before it is clear:
+            // `begin` clears it.
+            NO_HOST => {
                 let was_left = || words.load(HOSTLESS_SERVES) != 0 && !mutant::is(Mutant::HostlessLeft);
                 lease == Lease::Nobodys || was_left()
             }
@@ -137,10 +141,10 @@ impl ServingLease for HostLease {
     }
 
     fn begin(&self, words: &dyn Words) -> bool {
-        if self.mine.host == ALONE {
+        if self.mine.host == NO_HOST {
             // PAIRS WITH: pod::hosts::failover::go_on
             words.store(HOSTLESS_SERVES, 1);
-            // PAIRS WITH: pod::hosts::failover::go_on
+            // PAIRS WITH: pod::hosts::lease::write
             let may = Lease::decode(words.load(SERVER_LEASE)) == Lease::Nobodys;
             if !may {
                 // PAIRS WITH: pod::hosts::failover::go_on
@@ -161,7 +165,7 @@ impl ServingLease for HostLease {
     }
 
     fn end(&self, words: &dyn Words) {
-        if self.mine.host == ALONE {
+        if self.mine.host == NO_HOST {
             // PAIRS WITH: pod::hosts::failover::go_on
             words.store(HOSTLESS_SERVES, 0);
         }
@@ -176,7 +180,7 @@ mod tests {
     use super::*;
     use crate::memory::SyncWord;
     use crate::pod::format::geometry::Parameters;
-    use crate::pod::format::host::HostPhase;
+    use crate::pod::format::host_entry::HostPhase;
 
     /// Words that are all 0 at first.
     #[derive(Default)]
@@ -234,7 +238,7 @@ mod tests {
         words.store(SERVER_LEASE, Lease::Of(mine.mine).encode());
         assert!(mine.may_serve(&words) && mine.begin(&words));
         assert!(
-            !of(3, 8).may_serve(&words) && !of(4, 7).may_serve(&words) && !of(ALONE, 0).may_serve(&words)
+            !of(3, 8).may_serve(&words) && !of(4, 7).may_serve(&words) && !of(NO_HOST, 0).may_serve(&words)
         );
         // Another machine has the same id.
         words.store(mine.record.home(), Home::new(7, MACHINE + 1).encode());
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     fn without_hosts_who_serves_says_so() {
         let words = Zeroes::default();
-        let hostless = of(ALONE, 0);
+        let hostless = of(NO_HOST, 0);
         assert!(hostless.may_serve(&words) && hostless.begin(&words));
         assert_eq!(words.load(HOSTLESS_SERVES), 1);
         hostless.end(&words);

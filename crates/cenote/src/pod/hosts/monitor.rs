@@ -7,18 +7,18 @@
 //! An election outside of the pool may decide who leads (`may_lead`). A monitor that may not lead gives the lock
 //! back, polls no host and suspects none; one that may still needs the lock.
 //!
-//! A host without a new heartbeat in a given number of polls in a row is *suspected*: its state becomes fencing. From there it cannot
-//! come back in this generation. Its generation moves only when a fence is certain that it is down.
+//! A host without a new heartbeat in a given number of polls in a row is *suspected*: its state becomes fencing. From
+//! there it cannot come back in this generation. Its generation moves only when a fence is certain that it is down.
 //!
-//! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed polls are in the memory of
-//! the monitor alone: a monitor that takes over begins to count with its own first poll, so the death of a monitor may delay a
-//! detection and never makes one up. A late poll begins all counts anew: what kept the monitor from its processor may have kept the agent
-//! from its own. If polls come late again and again, the monitor reports it, and needs more of them: a host that is silent all the while is
-//! still suspected.
+//! **Who writes:** states of hosts, by compare-exchange; `fencer`, the leader. Counts of missed polls are in the memory
+//! of the monitor alone: a monitor that takes over begins to count with its own first poll, so the death of a monitor
+//! may delay a detection and never makes one up. A late poll begins all counts anew: what kept the monitor from its
+//! processor may have kept the agent from its own. If polls come late again and again, the monitor reports it, and
+//! needs more of them: a host that is silent all the while is still suspected.
 //!
-//! **What a crash leaves:** a host that is fencing (`monitor.suspected`, `monitor.fenced`): the next leader fences it again,
-//! as it cannot know how far the fence had come. A generation that has moved (`monitor.moved`): every process sees
-//! that, and recovers what it is held back by; the next leader recovers all.
+//! **What a crash leaves:** a host that is fencing (`monitor.suspected`, `monitor.fenced`): the next leader fences it
+//! again, as it cannot know how far the fence had come. A generation that has moved (`monitor.moved`): every process
+//! sees that, and recovers what it is held back by; the next leader recovers all.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ use super::poll::Poll;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
-use crate::pod::format::geometry::ALONE;
-use crate::pod::format::host::{self, HostPhase, HostRecord, HostState};
+use crate::pod::format::geometry::NO_HOST;
+use crate::pod::format::host_entry::{self, HostPhase, HostRecord, HostState};
 use crate::pod::format::record::{ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::MONITOR_LOCK;
 use crate::pod::instance::crash::{Point, crash_point};
@@ -62,7 +62,8 @@ pub enum Event {
         /// What was wrong.
         why: String,
     },
-    /// Many of its last polls came late: it waits longer for heartbeats than configured, as it gets no processor, or its polls take too long.
+    /// Many of its last polls came late: it waits longer for heartbeats than configured, as it gets no processor, or
+    /// its polls take too long.
     PollsLate {
         /// Late polls.
         late: u32,
@@ -155,8 +156,8 @@ impl Punctuality {
 }
 
 impl Monitor {
-    /// A monitor that suspects a host after `missed_max` polls in a row without a new heartbeat, at least one. The clock counts
-    /// seconds since 1970.
+    /// A monitor that suspects a host after `missed_max` polls in a row without a new heartbeat, at least one. The
+    /// clock counts seconds since 1970.
     pub fn new(missed_max: u64, clock: fn() -> u64) -> Self {
         Self {
             missed_max: missed_max.max(1),
@@ -198,7 +199,8 @@ impl Monitor {
 
     /// Polls once the hosts of its role. Returns whether a host is being fenced: then poll again soon.
     ///
-    /// `may_lead` is asked before every host, and again before a host is suspected; as soon as it says no, this monitor stands by.
+    /// `may_lead` is asked before every host, and again before a host is suspected; as soon as it says no, this monitor
+    /// stands by.
     ///
     /// Cost: one round trip for the lock, and two or three for each host.
     pub fn poll<M: Memory>(
@@ -223,7 +225,7 @@ impl Monitor {
             true => None,
             false => leader_host(worker),
         };
-        let high = host::hosts_high(mem, geometry);
+        let high = host_entry::hosts_high(mem, geometry);
         self.heard.resize_with(high as usize, Heard::default);
         let mut is_fencing = false;
         for id in (1..high).filter(|&id| id != worker.pod().host()) {
@@ -288,7 +290,7 @@ impl Monitor {
             Ok(leads) => leads,
             // If the entry of the leader's host is damaged, the leader counts as living.
             Err(error) => {
-                let of = leader_host(worker).unwrap_or(ALONE);
+                let of = leader_host(worker).unwrap_or(NO_HOST);
                 self.say_wrong((of, 0), error.to_string(), tell);
                 false
             }
@@ -320,8 +322,8 @@ impl Monitor {
     }
 }
 
-/// Marks a host as to be fenced, if it is still in the state that was seen. The next leader may find `fencer` as it was before, or see it
-/// change once more: then it fences again.
+/// Marks a host as to be fenced, if it is still in the state that was seen. The next leader may find `fencer` as it was
+/// before, or see it change once more: then it fences again.
 fn suspect<M: Memory>(
     worker: &Worker<M>,
     id: u32,

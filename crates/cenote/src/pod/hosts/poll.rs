@@ -1,4 +1,4 @@
-//! When a poll comes, as far as its caller can tell.
+//! Whether a poll of the hosts came in time, late, or in between.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ pub enum Poll {
 }
 
 impl Poll {
-    /// The poll that comes this long after the last one that counted, if there was one, where polls are due every `poll`.
+    /// The poll that comes this long after the last one that counted, if there was one, where polls are due every
+    /// `poll`.
     pub fn after(since: Option<Duration>, poll: Duration) -> Self {
         match since {
             Some(since) if since < poll => Self::Between,

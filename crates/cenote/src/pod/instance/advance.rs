@@ -1,4 +1,5 @@
-//! Moving the epoch on, and what that lets be reused; see [`epoch`](super::epoch).
+//! Advancing the epoch: the least announcement, and the bound below which tags are reclaimable; see
+//! [`epoch`](super::epoch).
 
 use super::crash::{Point, crash_point};
 use super::epoch::finish;
@@ -9,8 +10,8 @@ use crate::mutant::{self, Mutant};
 use crate::pod::format::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{EPOCH, HELD_BACK, ROUND_EVENTS};
 
-/// The least announcement, or the epoch if no worker reads. What was unlinked before the call is held only by workers that
-/// have announced.
+/// The least announcement, or the epoch if no worker reads. What was unlinked before the call is held only by workers
+/// that have announced.
 pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
     // PAIRS WITH: pod::instance::worker::pin, pod::instance::worker::announce
     let is_left_out = mutant::is(Mutant::BarrierLeftOut);
@@ -30,8 +31,8 @@ pub fn least<M: Memory>(worker: &Worker<M>) -> u64 {
         .fold(epoch, u64::min)
 }
 
-/// The bound below which tags are reclaimable: `least`, or an earlier greater one. A later announcement is of a reader that loads later,
-/// and cannot reach what was unlinked when it was found reclaimable.
+/// The bound below which tags are reclaimable: `least`, or an earlier greater one. A later announcement is of a reader
+/// that loads later, and cannot reach what was unlinked when it was found reclaimable.
 pub(in crate::pod) fn reclaimable_below<M: Memory>(worker: &Worker<M>, least: u64) -> u64 {
     let below = worker.reclaim.least_seen.get().max(least);
     worker.reclaim.least_seen.set(below);

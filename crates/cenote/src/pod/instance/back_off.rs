@@ -1,8 +1,9 @@
-//! Back-off: waiting after a lost compare-exchange. A worker that loses repeatedly waits longer (exponentially), at random, so that
-//! one of many that want the same word gets through while the others leave its line alone.
+//! Back-off: waiting after a lost compare-exchange. A worker that loses repeatedly waits longer (exponentially), at
+//! random, so that one of many that want the same word gets through while the others leave its line alone.
 //!
-//! Its worker alone knows of it: nothing is in the pool. No worker waits for a particular other, so a death delays nobody. Losses
-//! count for some time: a contended word stays contended, and most of the worker's other writes meet nobody.
+//! Its worker alone knows of it: nothing is in the pool. No worker waits for a particular other, so a death delays
+//! nobody. Losses count for some time: a contended word stays contended, and most of the worker's other writes meet
+//! nobody.
 
 use std::cell::Cell;
 
@@ -51,8 +52,8 @@ impl BackOff {
         }
     }
 
-    /// The exchange failed: waits. Not at all the first time, then for less than 2, 4 and so on to 2,048 pauses. Returns whether it has
-    /// waited, so that the value found is old.
+    /// The exchange failed: waits. Not at all the first time, then for less than 2, 4 and so on to 2,048 pauses.
+    /// Returns whether it has waited, so that the value found is old.
     #[cold]
     pub fn lost<M: Memory>(&self, mem: &M) -> bool {
         let losses = self.losses.get();

@@ -1,10 +1,10 @@
 //! Named crash points: places where the crash tests end the process with `kill -9`.
 //!
-//! Without the feature `crash-points` a point does nothing. With it, the environment variable `CENOTE_CRASH=name:n` kills
-//! the process when it passes the point of that name for the n-th time. `CENOTE_STOP=name:n` stops the process there instead, until it is
-//! continued; `CENOTE_END=name:n` ends a thread named `ends` there, and no other. A name that no point has ends the process with status 2.
-//! `CENOTE_CRASH_LOG=file` appends the name of each point to a file when it is first passed, so that tests can assert that all
-//! were reached.
+//! Without the feature `crash-points` a point does nothing. With it, the environment variable `CENOTE_CRASH=name:n`
+//! kills the process when it passes the point of that name for the n-th time. `CENOTE_STOP=name:n` stops the process
+//! there instead, until it is continued; `CENOTE_END=name:n` ends a thread named `ends` there, and no other. A name
+//! that no point has ends the process with status 2. `CENOTE_CRASH_LOG=file` appends the name of each point to a file
+//! when it is first passed, so that tests can assert that all were reached.
 
 macro_rules! points {
     ($($variant:ident = $name:literal, $what:literal;)*) => {
@@ -86,9 +86,9 @@ points! {
     MergeJoined = "ordered.joined", "a node's entries have moved to the node before it, its parent still knows it";
     NameIntent = "name.intent", "a map is built, its name not published";
     NameDone = "name.done", "a map's name is published, the record not cleared";
-    NamingReadied = "naming.readied", "a lock without a name is ready for its next name";
-    NamingWritten = "naming.written", "a lock's name is written, the lock does not count as named yet";
-    NamingVacated = "naming.vacated", "a lock's name is removed, the remover still has the lock";
+    NamingReadied = "rename.readied", "a lock without a name is ready for its next name";
+    NamingWritten = "rename.written", "a lock's name is written, the lock does not count as named yet";
+    NamingVacated = "rename.vacated", "a lock's name is removed, the remover still has the lock";
     HeldTaken = "held.taken", "a user's lock is owned, its owner does not know yet";
     HeldSeized = "held.seized", "a user's lock is taken from a dead owner, its new owner does not know yet";
     HeldNoted = "held.noted", "the owner has left a note";
@@ -100,18 +100,18 @@ points! {
     QueueLeft = "queue.left", "a slot has left, and is still in the queue";
     QueueUnlinked = "queue.unlinked", "a slot that has left is in no queue, and is not at rest";
     QueueRelinked = "queue.relinked", "a slot stands behind one further in front, the slots between are not at rest";
-    QueueFirst = "queue.first", "the foremost waiter of a queue has said that the queue goes first";
+    QueueHandoff = "queue.handoff", "the first waiter of a queue has set *handoff*";
     QueuePassed = "queue.passed", "nobody alive is in front, the dead slots there are not at rest";
     QueueHalfPassed = "queue.half-passed", "nobody alive is in front, some of the dead slots there are at rest";
     QueueEnded = "queue.ended", "a queue of dead workers is taken off its lock, its slots are not at rest";
     ReaderAnnounced = "shared.announced", "a reader is announced, and has not checked for a writer";
-    WriterWaits = "shared.writer", "a writer is named, and has not checked for readers";
+    WriterWaits = "shared.writer-waits", "a writer is named, and has not checked for readers";
     RecoverDrained = "recover.drained", "what a dead process wrote is drained from its host's cache, its death is not declared";
-    DirectoryDecided = "directory.decided", "a directory lock's entry is about to change, nothing is written";
-    DirectoryWritten = "directory.written", "the entry's other copy is written, and is not valid yet";
-    DirectoryChanged = "directory.changed", "the entry is changed, its lock is still held";
-    DirectoryNotNotified = "directory.not-notified", "the entry is changed, the nodes that it concerns have not been notified";
-    DirectoryHeld = "directory.held", "a directory lock is held to write, its holder does not know yet";
+    DirectoryDecided = "dlock.decided", "a directory lock's entry is about to change, nothing is written";
+    DirectoryWritten = "dlock.written", "the entry's other copy is written, and is not valid yet";
+    DirectoryChanged = "dlock.changed", "the entry is changed, its lock is still held";
+    DirectoryNotNotified = "dlock.not-notified", "the entry is changed, the nodes that it concerns have not been notified";
+    DirectoryHeld = "dlock.held", "a directory lock is held to write, its holder does not know yet";
     RecoverHeld = "recover.held", "a dead worker's locks are recovered";
     RecoverClaimed = "recover.claimed", "a dead process is claimed for recovery";
     RecoverStep = "recover.step", "a registered step of a dead worker's recovery is done";
@@ -123,7 +123,7 @@ points! {
     GroupCounted = "group.counted", "an event is counted, its commit is not cleared";
     GroupCleared = "group.cleared", "an event is complete, nobody has been woken";
     GroupAnnouncingDeaths = "group.announcing-deaths", "a host's death is in the log, the deaths of its members are not yet";
-    RecoverClaim = "recover.claim", "a dead operation's claim is cleared, its outcome not recorded";
+    RecoverClaim = "recover.claim-cleared", "a dead operation's claim is cleared, its outcome not recorded";
     RecoverVerdict = "recover.verdict", "a dead operation's outcome is decided, not acted on";
     RecoverOperation = "recover.operation", "a dead operation is finished";
     ReserveFreed = "reserve.freed", "the cells of a block that a worker had reserved are free, the worker still owns the block";

@@ -1,10 +1,11 @@
 //! Draining: what a dead process has left in its host's cache reaches memory before anybody acts on its death.
 //!
-//! Only on incoherent memory. A killed process leaves lines in its host's cache that it had written and not written back. While
-//! the host goes on they may be written back at any later time, over what others have made of that memory since: a replayed redo log is
-//! committed again, a record that was taken over has its old words, a name or an object that has another owner is overwritten. Nobody
-//! knows which lines these are; the host writes back all that it has. So the whole pool is written back and dropped, as by a process that
-//! joins: each death costs what opening the pool costs.
+//! Only on incoherent memory. A killed process leaves lines in its host's cache that it had written and not written
+//! back. While the host goes on they may be written back at any later time, over what others have made of that memory
+//! since: a replayed redo log is committed again, a record that was taken over has its old words, a name or an object
+//! that has another owner is overwritten. Nobody knows which lines these are; the host writes back all that it has. So
+//! the whole pool is written back and dropped, as by a process that joins: each death costs what opening the pool
+//! costs.
 //!
 //! | who died | who drains | when |
 //! |---|---|---|
@@ -13,11 +14,12 @@
 //! | a whole host | nobody: its cache is lost before its generation moves | |
 //! | all processes of a host that is being fenced, says its kernel | the agent that ends the generation by itself | before it does |
 //!
-//! **Who writes.** `declared` in the entry of the dead process holds the last generation of the place of which nothing can be written back any
-//! more. A process that has drained writes it by compare-exchange, and only to a later generation. Other hosts count a process as dead only
-//! when it stands there.
+//! **Who writes.** `declared` in the entry of the dead process holds the last generation of the place of which nothing
+//! can be written back any more. A process that has drained writes it by compare-exchange, and only to a later
+//! generation. Other hosts count a process as dead only when it stands there.
 //!
-//! **What a crash leaves** (`recover.drained`): lines that are in memory, and no declaration. The next process does it again.
+//! **What a crash leaves** (`recover.drained`): lines that are in memory, and no declaration. The next process does it
+//! again.
 
 use super::crash::{Point, crash_point};
 use super::process::Pod;
@@ -25,7 +27,7 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::Geometry;
-use crate::pod::format::host;
+use crate::pod::format::host_entry;
 use crate::pod::format::record::{Phase, ProcessRecord, State};
 use crate::pod::format::superblock::COMMITTED;
 
@@ -35,7 +37,8 @@ use crate::pod::format::superblock::COMMITTED;
 pub(in crate::pod) fn drop_cached<M: Memory>(mem: &M, geometry: &Geometry) {
     if !M::COHERENT {
         let committed = COMMITTED.load(mem).min(geometry.parameters.max_frames);
-        // If the number is damaged, nothing of the data is dropped: bytes that the file does not have must not be touched.
+        // If the number is damaged, nothing of the data is dropped: bytes that the file does not have must not be
+        // touched.
         let is_backed = mem.is_backed(geometry.frame_offset(committed));
         for (at, len) in geometry.ranges(if is_backed { committed } else { 0 }) {
             mem.invalidate(at, len);
@@ -44,7 +47,8 @@ pub(in crate::pod) fn drop_cached<M: Memory>(mem: &M, geometry: &Geometry) {
     }
 }
 
-/// Drains what the process of an entry, which was just seen to be dead, has left, unless that is done; then the death may be acted on.
+/// Drains what the process of an entry, which was just seen to be dead, has left, unless that is done; then the death
+/// may be acted on.
 ///
 /// Cost: one round trip, for a process of this host; the first time a flush of every committed line.
 pub(in crate::pod) fn drain<M: Memory>(pod: &Pod<M>, index: u32, entry: State) -> Result<()> {
@@ -54,7 +58,7 @@ pub(in crate::pod) fn drain<M: Memory>(pod: &Pod<M>, index: u32, entry: State) -
     let mem = pod.mem();
     let declared = ProcessRecord::new(pod.geometry(), index).declared();
     let before = declared.load(mem);
-    let declaration = host::declaration(entry.generation);
+    let declaration = host_entry::declaration(entry.generation);
     if before == declaration {
         return Ok(());
     }
@@ -67,7 +71,7 @@ pub(in crate::pod) fn drain<M: Memory>(pod: &Pod<M>, index: u32, entry: State) -
     let is_later = before == 0 || (entry.generation.wrapping_sub(before as u32) as i32) > 0;
     if may_declare && is_later {
         // All is in memory: the fence waited for it.
-        // PAIRS WITH: pod::format::host::is_declared
+        // PAIRS WITH: pod::format::host_entry::is_declared
         let _ = declared.compare_exchange_acquire(mem, before, declaration);
         crash_point(Point::Declared);
     }

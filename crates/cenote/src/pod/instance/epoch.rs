@@ -9,10 +9,10 @@
 //! **Words.** `EPOCH` = epoch << 1 | updating. A worker that finds the last bit set updates all replicas first and then
 //! clears it, so that an advancer that dies in between stops nobody. A replica only ever grows.
 //!
-//! **Why a late announcement is harmless.** A reader announces, then loads, with a full barrier in between; an
-//! unlinker unlinks, then reads announcements, with one in between. (On coherent memory the thread that reads announcements
-//! executes the readers' barriers for them: `membarrier(2)`.) Either it sees the announcement, or the reader's load sees that
-//! the object is gone. An announcement that is older than the epoch only keeps memory longer.
+//! **Why a late announcement is harmless.** A reader announces, then loads, with a full barrier in between; an unlinker
+//! unlinks, then reads announcements, with one in between. (On coherent memory the thread that reads announcements
+//! executes the readers' barriers for them: `membarrier(2)`.) Either it sees the announcement, or the reader's load
+//! sees that the object is gone. An announcement that is older than the epoch only keeps memory longer.
 //!
 //! **Incoherent memory.** Announcing costs a round trip, so an announcement stands from one operation to the next.
 //! A background thread of the process withdraws those of idle workers when the epoch has moved on, and asks busy

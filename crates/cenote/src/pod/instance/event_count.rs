@@ -5,10 +5,10 @@
 //! bits 1..31   how often it was notified, modulo 2^31
 //! ```
 //!
-//! A waiter sets bit 0 first and sleeps only if the word is still as it was then. A notifier increments the count and clears the bit in one
-//! step, and wakes all sleepers if the bit was set. So no waiter sleeps through a notification, no notifier makes a system call for nobody,
-//! and a crash at any step leaves at most a bit that costs one needless call. A notifier that dies between the word and the call leaves
-//! sleepers; they check again when their time is over.
+//! A waiter sets bit 0 first and sleeps only if the word is still as it was then. A notifier increments the count and
+//! clears the bit in one step, and wakes all sleepers if the bit was set. So no waiter sleeps through a notification,
+//! no notifier makes a system call for nobody, and a crash at any step leaves at most a bit that costs one needless
+//! call. A notifier that dies between the word and the call leaves sleepers; they check again when their time is over.
 
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -16,8 +16,8 @@ use crate::mutant::{self, Mutant};
 const ASLEEP: u64 = 1;
 const ONE_NOTIFICATION: u64 = 2;
 
-/// Notifies an event count: all its sleepers wake up. Others already see what it announces, by an exchange or a lock that was given back, or
-/// it is a word of this process.
+/// Notifies an event count: all its sleepers wake up. Others already see what it announces, by an exchange or a lock
+/// that was given back, or it is a word of this process.
 ///
 /// Cost: a load and a compare-exchange; a system call if a thread may be asleep.
 #[cold]
@@ -37,7 +37,8 @@ pub fn notify_all<M: Memory>(mem: &M, event_count: SyncWord) {
     }
 }
 
-/// [`notify_all`]s an event count if a thread may be asleep. The caller has ordered what it announces before the read of the event count.
+/// [`notify_all`]s an event count if a thread may be asleep. The caller has ordered what it announces before the read
+/// of the event count.
 ///
 /// Cost: a load; an exchange and a system call if a thread may be asleep.
 #[inline]
@@ -55,8 +56,8 @@ pub(in crate::pod) fn notifications<M: Memory>(mem: &M, event_count: SyncWord) -
     notifications_of(event_count.load(mem) as u32)
 }
 
-/// Notifies an event count, but wakes only one of the sleepers, and threads that are about to fall asleep. The other sleepers stay asleep, by the
-/// event count as it was.
+/// Notifies an event count, but wakes only one of the sleepers, and threads that are about to fall asleep. The other
+/// sleepers stay asleep, by the event count as it was.
 ///
 /// Cost: as [`notify_waiting`]; another exchange and system call if no thread is asleep.
 pub fn notify_one<M: Memory>(mem: &M, event_count: SyncWord) {
@@ -73,8 +74,8 @@ pub fn notify_one<M: Memory>(mem: &M, event_count: SyncWord) {
         }
     };
     if !mem.kernel().wake_one(event_count.offset()) {
-        // A waiter that has found the bit set since relies on it: it is notified as well, as it may have fallen asleep. If the event count has
-        // changed, another notifier has come, and wakes it.
+        // A waiter that has found the bit set since relies on it: it is notified as well, as it may have fallen asleep.
+        // If the event count has changed, another notifier has come, and wakes it.
         let quiet = (notified & !ASLEEP).wrapping_add(ONE_NOTIFICATION) & u64::from(u32::MAX);
         if mutant::is(Mutant::BitTakenFromSleeper) {
             let _ = event_count.compare_exchange_acquire(mem, notified, notified & !ASLEEP);
@@ -90,8 +91,8 @@ pub fn notifications_of(seen: u32) -> u32 {
     seen & !(ASLEEP as u32)
 }
 
-/// The caller is about to sleep by an event count; to be called before it checks what it waits for. Returns the word's offset and its low half
-/// until the next notification: what [`crate::memory::Kernel::wait`] needs.
+/// The caller is about to sleep by an event count; to be called before it checks what it waits for. Returns the word's
+/// offset and its low half until the next notification: what [`crate::memory::Kernel::wait`] needs.
 ///
 /// Cost: a load, and a compare-exchange if no other thread is asleep.
 pub fn prepare_wait<M: Memory>(mem: &M, event_count: SyncWord) -> (u64, u32) {

@@ -1,16 +1,17 @@
 //! What this process could not recover, and why.
 //!
-//! Recovery goes on past what it cannot do: a damaged structure must not keep other deaths from being recovered, nor unrelated calls from
-//! being made. So nothing fails where the damage is met. Whichever thread recovers writes the failure down here instead, in memory of the
-//! process; it is shown where people look: by `cenote stat`, `cenote fsck`, agents and monitors. In the pool, the
-//! [log](crate::pod::format::log) says of a recovery that something in it failed.
+//! Recovery goes on past what it cannot do: a damaged structure must not keep other deaths from being recovered, nor
+//! unrelated calls from being made. So nothing fails where the damage is met. Whichever thread recovers writes the
+//! failure down here instead, in memory of the process; it is shown where people look: by `cenote stat`, `cenote fsck`,
+//! agents and monitors. In the pool, the [log](crate::pod::format::recovery_log) says of a recovery that something in
+//! it failed.
 //!
-//! A reason is shown once, with the first failure that has it: a damaged host entry makes one line, not one for each of its workers. At most
-//! [`FAILURES_MAX`] are kept, the first ones.
+//! A reason is shown once, with the first failure that has it: a damaged host entry makes one line, not one for each of
+//! its workers. At most [`FAILURES_MAX`] are kept, the first ones.
 //!
-//! **Until it is mended.** Each failure is kept with the [`Task`] that failed, and forgotten once that task was done without meeting it: so
-//! nothing is shown for ever, and later damage has room. Recovery of the dead must have been complete for that: of a record that another
-//! worker has claimed meanwhile, nothing is known.
+//! **Until it is mended.** Each failure is kept with the [`Task`] that failed, and forgotten once that task was done
+//! without meeting it: so nothing is shown for ever, and later damage has room. Recovery of the dead must have been
+//! complete for that: of a record that another worker has claimed meanwhile, nothing is known.
 //!
 //! | task | done once |
 //! |---|---|

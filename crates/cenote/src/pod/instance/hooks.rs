@@ -10,8 +10,8 @@ use crate::pod::format::record::State;
 
 /// Finishes the retirement of an index's old root on behalf of a worker record; registered by the index layer.
 pub type FinishRoot<M> = fn(&Worker<M>, Actor) -> Result<()>;
-/// Frees what a tagged extent refers to, before the extent itself is freed, following a limited number of links. Registered
-/// by the index layer.
+/// Frees what a tagged extent refers to, before the extent itself is freed, following a limited number of links.
+/// Registered by the index layer.
 pub type DrainExtent<M> = fn(&Worker<M>, Actor, u64, &mut u64) -> Result<Progress>;
 
 /// How far work has come that is done in parts.
@@ -61,9 +61,10 @@ impl Display for Dead {
     }
 }
 
-/// How a structure recovers from the death of a worker. A recoverer runs the steps, in the order in which they are registered, before it
-/// claims the dead worker's record: so a recoverer that is stopped with the claim holds none of them back. Steps need no claim: several
-/// threads may run them for the same dead worker at a time, and the next recoverer runs all of them again.
+/// How a structure recovers from the death of a worker. A recoverer runs the steps, in the order in which they are
+/// registered, before it claims the dead worker's record: so a recoverer that is stopped with the claim holds none of
+/// them back. Steps need no claim: several threads may run them for the same dead worker at a time, and the next
+/// recoverer runs all of them again.
 pub struct Step<M: Memory> {
     /// Its name in figures.
     pub name: &'static str,
@@ -93,11 +94,13 @@ pub struct Hooks<M: Memory> {
     pub recover_held: RecoverHeld<M>,
     /// Functions of the pod's own upper folders.
     pub inner: Inner<M>,
-    /// Steps of structures that have no part in a worker's record. Groups come first, so that they are notified without waiting for the rest.
+    /// Steps of structures that have no part in a worker's record. Groups come first, so that they are notified without
+    /// waiting for the rest.
     pub steps: &'static [Step<M>],
 }
 
-/// What folders of the pod need of those above them: an allocation may have to free first, and freeing to recover the dead.
+/// What folders of the pod need of those above them: an allocation may have to free first, and freeing to recover the
+/// dead.
 #[derive(Clone, Copy)]
 pub struct Inner<M: Memory> {
     /// Frees what can be freed, and gives empty blocks back.

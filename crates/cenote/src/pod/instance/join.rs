@@ -7,8 +7,9 @@
 //! **Leaving.** Detach all workers, move the entry to `Free`, drop the lock.
 //!
 //! **In a pod**, where hosts have kernels of their own and see nothing of each other's locks, a place is claimed first:
-//! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whether a process of another
-//! host lives is judged by what the pool says of that host (see `host`); the kernel's lock counts only within a host.
+//! `Free(g) -> Joining(g + 1) -> Alive(g + 1)`, with the host's id and generation in the state. Whether a process of
+//! another host lives is judged by what the pool says of that host (see `host`); the kernel's lock counts only within a
+//! host.
 
 use super::crash::{Point, crash_point};
 use super::drain;
@@ -19,14 +20,14 @@ use crate::causes::{HostError, Table};
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory, Snapshot};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::geometry::ALONE;
-use crate::pod::format::host::{self, HostPhase, HostRecord};
+use crate::pod::format::geometry::NO_HOST;
+use crate::pod::format::host_entry::{self, HostPhase, HostRecord};
 use crate::pod::format::record::{Phase, ProcessRecord, State};
 use crate::pod::format::superblock::{self, Superblock};
 
 impl<M: Memory> Pod<M> {
-    /// Joins the pool in `mem` as a new process, which lives as long as it holds a lock of `liveness`. A process of a host
-    /// other than 0 needs its host's agent.
+    /// Joins the pool in `mem` as a new process, which lives as long as it holds a lock of `liveness`. A process of a
+    /// host other than 0 needs its host's agent.
     pub fn join(
         mem: M,
         superblock: Superblock,
@@ -59,11 +60,12 @@ impl<M: Memory> Pod<M> {
         let limits = Limits::usual::<M>();
         let mut pod = Self::without_place(mem, superblock, identity, Some(liveness), hooks, limits)?;
         if pod.is_in_pod() {
-            host::check_id(&pod.geometry.parameters, pod.identity.host)?;
+            host_entry::check_id(&pod.geometry.parameters, pod.identity.host)?;
             pod.host_generation = pod.generation_to_join(is_agent)?;
         }
         pod.take_place()?;
-        // Once the entry is alive: of this process and who repairs one sees the other. It gives the place back.
+        // Once the entry is alive: either this process sees the repairer, or the repairer sees it. It gives the place
+        // back.
         pod.refuse_beside_repair()?;
         Ok(pod)
     }
@@ -81,7 +83,7 @@ impl<M: Memory> Pod<M> {
         match state.phase {
             HostPhase::Up if is_agent || state.agent != 0 => {
                 let record = HostRecord::new(&self.geometry, host);
-                match host::is_home(&self.mem, record, state.generation, self.identity.name.machine) {
+                match host_entry::is_home(&self.mem, record, state.generation, self.identity.name.machine) {
                     true => Ok(state.generation),
                     false => Err(Error::Host {
                         host,
@@ -100,8 +102,9 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Takes a free place; if there is none, that of a dead process, whose workers this process must then recover. Scans twice: a dead
-    /// process's place may become free between the scan for free places and the one for dead processes.
+    /// Takes a free place; if there is none, that of a dead process, whose workers this process must then recover.
+    /// Scans twice: a dead process's place may become free between the scan for free places and the one for dead
+    /// processes.
     fn take_place(&mut self) -> Result<()> {
         for phase in [Phase::Free, Phase::Alive, Phase::Free, Phase::Alive] {
             for index in self.geometry.places_of(self.identity.host) {
@@ -144,8 +147,8 @@ impl<M: Memory> Pod<M> {
         self.claim_entry(index, word, generation)
     }
 
-    /// In a pod: claims a place, before anything is written to it, then takes it. The caller has its lock, which says nothing
-    /// about processes of other hosts.
+    /// In a pod: claims a place, before anything is written to it, then takes it. The caller has its lock, which says
+    /// nothing about processes of other hosts.
     fn claim_place(&mut self, index: u32, word: u64) -> Result<bool> {
         let record = ProcessRecord::new(&self.geometry, index);
         let state = State::decode(word);
@@ -154,7 +157,7 @@ impl<M: Memory> Pod<M> {
         let generation = state.generation.wrapping_add(1);
         let joining = self.entry(Phase::Joining, generation);
         // A process whose host's entry is damaged may or may not live, and keeps its place.
-        let may_live = || host::may_live(&self.mem, &self.geometry, index, state).unwrap_or(true);
+        let may_live = || host_entry::may_live(&self.mem, &self.geometry, index, state).unwrap_or(true);
         // PAIRS WITH: pod::hosts::agent::leave, pod::hosts::agent::is_all_dead, pod::hosts::fence::fence, pod::instance::repair::is_alone
         if (is_elsewhere && may_live())
             || record
@@ -198,7 +201,8 @@ impl<M: Memory> Pod<M> {
         record
             .relies_on_barrier()
             .set(&self.mem, u64::from(self.relies_on_barrier()));
-        // If this host's cache has an older value, the background thread only serves rounds that it need not have served.
+        // If this host's cache has an older value, the background thread only serves rounds that it need not have
+        // served.
         let round = superblock::FLUSH_ROUND.load_speculative(&self.mem);
         // PAIRS WITH: pod::reclaim::flush::is_complete
         record.flushed().store(&self.mem, round);
@@ -236,8 +240,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Drops the whole pool from this host's cache. An earlier process of this host may have left lines there, and since it left, memory
-    /// was reused without waiting for this host. From now on it is not.
+    /// Drops the whole pool from this host's cache. An earlier process of this host may have left lines there, and
+    /// since it left, memory was reused without waiting for this host. From now on it is not.
     fn forget_cached(&self) {
         if !mutant::is(Mutant::JoinCacheKept) {
             drain::drop_cached(&self.mem, &self.geometry);
@@ -246,9 +250,10 @@ impl<M: Memory> Pod<M> {
 }
 
 impl<M: Memory> Pod<Snapshot<M>> {
-    /// A view of the pool for a process that takes no place, and of which no other process knows (`docs/protocols/snapshots.md`). `liveness` says
-    /// which processes live; without it nothing does. The kernel can judge processes of this host only if the host is up here.
-    pub fn observe(
+    /// A view of the pool for a process that takes no place, and of which no other process knows
+    /// (`docs/protocols/snapshots.md`). `liveness` says which processes live; without it nothing does. The kernel can
+    /// judge processes of this host only if the host is up here.
+    pub fn open_reader(
         mem: Snapshot<M>,
         superblock: Superblock,
         identity: Identity,
@@ -261,12 +266,12 @@ impl<M: Memory> Pod<Snapshot<M>> {
             ..Limits::usual::<M>()
         };
         let mut pod = Self::without_place(mem, superblock, identity, liveness, hooks, limits)?;
-        pod.is_in_pod |= host::hosts_high(&pod.mem, &pod.geometry) != 0;
-        if pod.identity.host < pod.geometry.parameters.hosts && pod.identity.host != ALONE {
+        pod.is_in_pod |= host_entry::hosts_high(&pod.mem, &pod.geometry) != 0;
+        if pod.identity.host < pod.geometry.parameters.hosts && pod.identity.host != NO_HOST {
             let record = HostRecord::new(&pod.geometry, pod.identity.host);
             let state = record.read(&pod.mem).ok();
             let machine = pod.identity.name.machine;
-            let home = state.filter(|state| host::is_home(&pod.mem, record, state.generation, machine));
+            let home = state.filter(|state| host_entry::is_home(&pod.mem, record, state.generation, machine));
             pod.host_generation = home.map_or(0, |state| state.generation);
         }
         Ok(pod)

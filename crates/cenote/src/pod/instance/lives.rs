@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::memory::checked::sync_word;
 use crate::mutant::{self, Mutant};
-use crate::pod::format::geometry::ALONE;
-use crate::pod::format::host;
+use crate::pod::format::geometry::NO_HOST;
+use crate::pod::format::host_entry;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 
 impl<M: Memory> Pod<M> {
-    /// Whether the process at a place lives: one system call, none for this process. In a pod it takes a round trip before
-    /// that, and for a process of another host two round trips instead.
+    /// Whether the process at a place lives: one system call, none for this process. In a pod it takes a round trip
+    /// before that, and for a process of another host two round trips instead.
     pub fn process_lives(&self, index: u32) -> Result<bool> {
         if index == self.index() {
             return Ok(true);
@@ -43,19 +43,20 @@ impl<M: Memory> Pod<M> {
         } else if self.is_judged_by_lock(entry) {
             self.is_locked(index)
         } else {
-            host::may_live(self.mem(), self.geometry(), index, entry)
+            host_entry::may_live(self.mem(), self.geometry(), index, entry)
         }
     }
 
-    /// Whether this process's kernel knows whether the process of an entry lives: if it is of this host in this generation, which is on one
-    /// machine, or of no host. A process of an earlier generation is dead, wherever it was.
+    /// Whether this process's kernel knows whether the process of an entry lives: if it is of this host in this
+    /// generation, which is on one machine, or of no host. A process of an earlier generation is dead, wherever it was.
     pub(in crate::pod) fn is_judged_by_lock(&self, entry: State) -> bool {
         let is_fellow = entry.process == self.host() && entry.tag == self.host_generation() as u8;
-        !self.is_in_pod() || is_fellow || entry.process == ALONE
+        !self.is_in_pod() || is_fellow || entry.process == NO_HOST
     }
 
-    /// Whether the process that a worker's state names lives: exactly that generation, not a later one in its place. If it does
-    /// not, nothing that it has begun takes effect any more, and nothing that it has left in a cache reaches memory any more.
+    /// Whether the process that a worker's state names lives: exactly that generation, not a later one in its place. If
+    /// it does not, nothing that it has begun takes effect any more, and nothing that it has left in a cache reaches
+    /// memory any more.
     pub fn instance_lives(&self, worker: State) -> Result<bool> {
         if worker.process >= self.geometry().parameters.processes {
             return Ok(false);
@@ -90,7 +91,8 @@ impl<M: Memory> Pod<M> {
         u64::from(self.index() + 1) | u64::from(self.generation()) << 32
     }
 
-    /// Whether the process of an identity lives no more. If so, nothing that it has begun takes effect any more, as for [`Pod::instance_lives`].
+    /// Whether the process of an identity lives no more. If so, nothing that it has begun takes effect any more, as for
+    /// [`Pod::instance_lives`].
     ///
     /// Cost: two sync loads, and one system call for another process of this machine.
     pub fn process_is_gone(&self, identity: u64) -> Result<bool> {
@@ -103,7 +105,7 @@ impl<M: Memory> Pod<M> {
         let generation = (identity >> 32) as u32;
         let record = ProcessRecord::new(self.geometry(), process);
         let entry = State::decode(record.state().load(self.mem()));
-        // Who has the place now has seen the death of the one before, and all that it had begun.
+        // The worker that has the place now has seen the death of the one before, and all that it had begun.
         let is_later = entry.phase == Phase::Alive && entry.generation != generation;
         Ok(is_later
             || !self.instance_lives(State {
@@ -116,9 +118,9 @@ impl<M: Memory> Pod<M> {
     /// Whether the worker in a place lives, given its state: its process does, and its thread was not seen to die.
     /// A record that is being recovered lives as long as its recoverer.
     ///
-    /// What a dead thread of a living process has stored lies in that process's cache. Where caches are incoherent, only
-    /// that process acts on such a death; to others the worker lives. To other hosts it does in any case: they have
-    /// another kernel.
+    /// What a dead thread of a living process has stored lies in that process's cache. Where caches are incoherent,
+    /// only that process acts on such a death; to others the worker lives. To other hosts it does in any case: they
+    /// have another kernel.
     pub fn worker_lives(&self, index: u32, state: State) -> Result<bool> {
         let (index, state) = match state.phase {
             Phase::Recovering => {
@@ -139,8 +141,8 @@ impl<M: Memory> Pod<M> {
         Ok(!has_died && self.instance_lives(state)?)
     }
 
-    /// The index and the state of the worker that has a place in the worker table (index plus one) in a generation for which `is_meant` is true,
-    /// alive or dead; `None` if it has left, or is recovered, or is being recovered.
+    /// The index and the state of the worker that has a place in the worker table (index plus one) in a generation for
+    /// which `is_meant` is true, alive or dead; `None` if it has left, or is recovered, or is being recovered.
     pub(in crate::pod) fn owner_of(
         &self,
         place: u16,
@@ -179,8 +181,8 @@ impl<M: Memory> Pod<M> {
             && self.shares_kernel(state)
     }
 
-    /// Whether the process that a worker's state names has the same kernel as this one, so that threads here can sleep by its workers' death
-    /// slots. One round trip in a pod, none on a single machine.
+    /// Whether the process that a worker's state names has the same kernel as this one, so that threads here can sleep
+    /// by its workers' death slots. One round trip in a pod, none on a single machine.
     pub fn shares_kernel(&self, worker: State) -> bool {
         if !self.is_in_pod() || worker.process == self.index() {
             return true;
@@ -200,8 +202,9 @@ impl<M: Memory> Pod<M> {
         is_place.then(|| State::decode(WorkerRecord::new(self.geometry(), index).state().load(self.mem())))
     }
 
-    /// The places of processes that died; nothing that they have begun takes effect any more, as for [`Pod::instance_lives`].
-    /// A process whose host's entry is damaged may or may not live, and is not among them: `unknown` is called for it.
+    /// The places of processes that died; nothing that they have begun takes effect any more, as for
+    /// [`Pod::instance_lives`]. A process whose host's entry is damaged may or may not live, and is not among them:
+    /// `unknown` is called for it.
     pub fn dead_processes(&self, mut unknown: impl FnMut(u32, Error)) -> Vec<u32> {
         let mut dead = Vec::new();
         for index in (0..self.geometry().parameters.processes).filter(|&index| index != self.index()) {
@@ -231,10 +234,10 @@ impl<M: Memory> Pod<M> {
         Ok(true)
     }
 
-    /// Whether this process may recover others: not while its host is being fenced. Processes that die from then on die with the
-    /// host, and groups must be notified so. To be called after a death was found. One round trip in a pod.
+    /// Whether this process may recover others: not while its host is being fenced. Processes that die from then on die
+    /// with the host, and groups must be notified so. To be called after a death was found. One round trip in a pod.
     pub fn may_recover(&self) -> Result<bool> {
-        let origin = host::HostInstance {
+        let origin = host_entry::HostInstance {
             host: self.host(),
             generation: self.host_generation(),
         };
@@ -242,8 +245,8 @@ impl<M: Memory> Pod<M> {
     }
 }
 
-/// Whether no other process has the pool open, nor is dead in it; as far as this host's cache knows, which is enough to choose how
-/// space is reserved.
+/// Whether no other process has the pool open, nor is dead in it; as far as this host's cache knows, which is enough to
+/// choose how space is reserved.
 pub(crate) fn is_alone<M: Memory>(worker: &Worker<M>) -> bool {
     let geometry = worker.geometry();
     let taken = (0..geometry.parameters.processes)

@@ -1,5 +1,6 @@
-//! Instances, which share the pool: processes and workers, whether they live, what they announce, and what they keep in their own memory. Pages:
-//! `docs/protocols/instances.md`, `docs/protocols/reclamation.md` for epochs.
+//! Processes and workers: joining, liveness, epochs, repair, failures, and what a worker's thread remembers. Also what
+//! every folder above needs: crash points, event counts, back-off, limits, hooks. Pages: `docs/protocols/instances.md`,
+//! `docs/protocols/reclamation.md` for epochs.
 
 pub mod advance;
 pub(in crate::pod) mod alloc_state;

@@ -25,7 +25,8 @@ impl Default for Source {
     }
 }
 
-/// The pending allocations of a worker's present operation: still in their sources, or in them when the operation was decided.
+/// The pending allocations of a worker's present operation: still in their sources, or in them when the operation was
+/// decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PendingAllocations {
     pub(crate) allocations: [Pending; PENDING_MAX],

@@ -15,7 +15,7 @@ use super::word_cache::WordCache;
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
 use crate::memory::{FileId, ForkWatch, Liveness, LocalWord, Memory, ProcessName, forked, watch_fork};
-use crate::pod::format::geometry::{ALONE, Geometry};
+use crate::pod::format::geometry::{Geometry, NO_HOST};
 use crate::pod::format::lock_wait::LockWait;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{self, Superblock};
@@ -77,7 +77,7 @@ pub struct Pod<M: Memory> {
     failures: Failures,
     /// Whether this machine is one of several that share the pool.
     pub(crate) is_in_pod: bool,
-    /// See [`Pod::tell_of_waits`].
+    /// See [`Pod::on_lock_wait`].
     pub(super) tell: Option<fn(&LockWait)>,
 }
 
@@ -98,7 +98,7 @@ impl<M: Memory> Pod<M> {
             mem,
             geometry: Geometry::new(superblock.parameters),
             superblock,
-            is_in_pod: identity.host != ALONE,
+            is_in_pod: identity.host != NO_HOST,
             identity,
             hooks,
             limits,
@@ -190,7 +190,7 @@ impl<M: Memory> Pod<M> {
         M::COHERENT && !self.is_in_pod() && self.mem.relies_on_barrier()
     }
 
-    /// Whether this process is an observer: it has no place, and only reads.
+    /// Whether this process is a reader without a place, and only reads.
     pub fn is_reader(&self) -> bool {
         self.index == NO_PLACE
     }
@@ -251,8 +251,8 @@ impl<M: Memory> Pod<M> {
         })
     }
 
-    /// State in memory of this process that its handles share about the object at an offset. The first handle makes it, and it is dropped
-    /// with the last.
+    /// State in memory of this process that its handles share about the object at an offset. The first handle makes it,
+    /// and it is dropped with the last.
     pub fn extension<T: Send + Sync + 'static>(
         &self,
         at: u64,
@@ -346,8 +346,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// Makes the background thread of this process leave a dead worker's announcement alone from now on: the record will have another
-    /// owner. `false` if the thread is at it just now, for long.
+    /// Makes the background thread of this process leave a dead worker's announcement alone from now on: the record
+    /// will have another owner. `false` if the thread is at it just now, for long.
     pub(in crate::pod) fn disown(&self, index: u32, generation: u32) -> bool {
         let record = WorkerRecord::new(&self.geometry, index);
         let pins: Vec<_> = match self.local.lock() {

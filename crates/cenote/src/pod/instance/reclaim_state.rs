@@ -11,7 +11,8 @@ pub struct ReclaimState {
     pub(in crate::pod) retired_since: Cell<u32>,
     /// Bytes retired since, about.
     pub(in crate::pod) retired_bytes_since: Cell<u64>,
-    /// The highest least announcement that it has seen: what was reclaimable stays so, even if an older epoch is announced later.
+    /// The highest least announcement that it has seen: what was reclaimable stays so, even if an older epoch is
+    /// announced later.
     pub(in crate::pod) least_seen: Cell<u64>,
     /// Scans for reclaimable entries.
     pub(in crate::pod) scans: Cell<u32>,

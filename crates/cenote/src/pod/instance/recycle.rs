@@ -1,8 +1,8 @@
 //! Recycling: a worker's next objects come from its own retired list, without a word that others write.
 //!
-//! A reclaimable entry of the list, flushed where that is needed, is put into the *magazine* of its object's class. Magazines are
-//! this process's memory: in the pool the entry stays as it is. An allocation takes the entry that was put there
-//! last: the object is named in the operation's record, then the entry is *gone* (its last bit is set). So
+//! A reclaimable entry of the list, flushed where that is needed, is put into the *magazine* of its object's class.
+//! Magazines are this process's memory: in the pool the entry stays as it is. An allocation takes the entry that was
+//! put there last: the object is named in the operation's record, then the entry is *gone* (its last bit is set). So
 //!
 //! | a crash | leaves | recovery |
 //! |---|---|---|
@@ -12,8 +12,9 @@
 //!
 //! An object that is given back unpublished gets its entry back, unless the list has moved on meanwhile.
 //!
-//! **How much is cached.** Of the entries not needed from one round of filling to the next, the older half is really freed, and so are entries
-//! for which a magazine has no room. So magazines soon hold no more than is needed now and then.
+//! **How much is cached.** Of the entries not needed from one round of filling to the next, the older half is really
+//! freed, and so are entries for which a magazine has no room. So magazines soon hold no more than is needed now and
+//! then.
 
 use std::cell::Cell;
 
@@ -140,7 +141,8 @@ impl Recycler {
         self.until.set(0);
     }
 
-    /// Filling the magazines stops at the frontier, where an extent is to be freed part by part, though entries before `until` may be freed.
+    /// Filling the magazines stops at the frontier, where an extent is to be freed part by part, though entries before
+    /// `until` may be freed.
     pub(in crate::pod) fn stop_before(&self, until: Position) {
         self.until.set(until.encode());
     }

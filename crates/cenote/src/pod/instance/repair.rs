@@ -1,8 +1,9 @@
-//! Who repairs a pool has it alone.
+//! A repair excludes everybody else from the pool.
 //!
-//! Repair frees what nothing refers to. So nobody may create a reference meanwhile. The repairer sets [`REPAIRER`], a word of the superblock, then counts
-//! the others; a joiner, also a worker that attaches, becomes alive, then reads `REPAIRER`. One sees the other, as both write by exchanges that are
-//! complete before the read. A joiner that sees a living repairer is refused; a repairer that sees anybody withdraws.
+//! Repair frees what nothing refers to. So nobody may create a reference meanwhile. The repairer sets [`REPAIRER`], a
+//! word of the superblock, then counts the others; a joiner, also a worker that attaches, becomes alive, then reads
+//! `REPAIRER`. One sees the other, as both write by exchanges that are complete before the read. A joiner that sees a
+//! living repairer is refused; a repairer that sees anybody withdraws.
 //!
 //! | step | who | a crash after it leaves |
 //! |---|---|---|
@@ -10,11 +11,12 @@
 //! | 2. [`REPAIRER_MACHINE`] = its machine | the same | the same |
 //! | 3. no other process has an entry, no thread of this one a place, no host is up; else 5 | the same | `repair.alone`: the same |
 //! | 4. repairs | the same | what each change leaves, of which each is complete or not begun; the same |
-//! | 5. [`REPAIRER`] = 0 | the same, or who recovers it | `repair.done`, before it: the same |
+//! | 5. [`REPAIRER`] = 0 | the same, or its recoverer | `repair.done`, before it: the same |
 //!
-//! **Who lives** is asked as of any owner of a lock; a repairer that is stopped lives. It is of host 0, as every other host has an agent, which is a
-//! process. Processes of a pod cannot judge those of host 0 ([`hosts`](crate::pod::hosts)) but on its own machine: hence the second word. Else it counts as
-//! living until it is recovered there.
+//! **Whether it lives** is asked as of any owner of a lock; a repairer that is stopped lives. It is of host 0, as every
+//! other host has an agent, which is a process. Processes of a pod cannot judge those of host 0
+//! ([`hosts`](crate::pod::hosts)) but on its own machine: hence the second word. Else it counts as living until it is
+//! recovered there.
 //!
 //! **Readers without a place** change nothing, and look at no such word.
 
@@ -25,8 +27,8 @@ use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 use crate::mutant::{self, Mutant};
-use crate::pod::format::geometry::{ALONE, Geometry};
-use crate::pod::format::host;
+use crate::pod::format::geometry::{Geometry, NO_HOST};
+use crate::pod::format::host_entry;
 use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{REPAIRER, REPAIRER_MACHINE};
 
@@ -43,15 +45,16 @@ fn refused(why: &'static str) -> Error {
     }
 }
 
-/// Has this worker be the one who repairs the pool. Refused while anybody else is there: other processes, threads of this one with a place, or who
-/// repairs already.
+/// Makes this worker the pool's repairer. Refused while any other process, any other thread of this process with a
+/// place, or another repairer is there.
 pub fn begin<M: Memory>(worker: &Worker<M>) -> Result<Repairing<'_, M>> {
     let (pod, mem) = (worker.pod(), worker.mem());
     // A repair that will be refused keeps nobody out meanwhile.
     pod.refuse_beside_repair()?;
     is_alone(worker)?;
     let mut expected = 0;
-    // It and the looks behind it are half of Dekker's protocol: nothing that this thread has stored before matters to those who come.
+    // It and the reads behind it are half of Dekker's protocol: nothing that this thread has stored before matters to
+    // those who come.
     // PAIRS WITH: pod::instance::repair::refuse_beside_repair, pod::instance::repair::refuse_host
     while let Err(found) = REPAIRER.compare_exchange_acquire(mem, expected, worker.identity()) {
         // The word that is judged is the word that is replaced: a living repairer loses it to nobody.
@@ -60,7 +63,7 @@ pub fn begin<M: Memory>(worker: &Worker<M>) -> Result<Repairing<'_, M>> {
     }
     let repairing = Repairing { worker };
     crash_point(Point::RepairNamed);
-    // Who finds the last one's here meanwhile was there before this one counts.
+    // A joiner that still finds the last repairer's machine here was there before this one counts.
     // PAIRS WITH: pod::instance::repair::is_elsewhere
     REPAIRER_MACHINE.swap(mem, pod.identity().name.machine);
     if !mutant::is(Mutant::RepairUncounted) {
@@ -83,7 +86,7 @@ fn is_alone<M: Memory>(worker: &Worker<M>) -> Result<()> {
             "other threads of this process use the pool; end them first",
         ));
     }
-    if !host::up(pod.mem(), pod.geometry())?.is_empty() {
+    if !host_entry::up(pod.mem(), pod.geometry())?.is_empty() {
         return Err(refused("a host of the pool's pod is up; end its agent first"));
     }
     Ok(())
@@ -101,8 +104,8 @@ impl<M: Memory> Drop for Repairing<'_, M> {
 }
 
 impl<M: Memory> Pod<M> {
-    /// The places that threads of this process have, but for a worker's own and that of the background thread, which changes nothing that anybody accounts
-    /// for while it is held still (`Pod::hold_still`).
+    /// The places that threads of this process have, but for a worker's own and that of the background thread, which
+    /// changes nothing that anybody accounts for while it is held still (`Pod::hold_still`).
     pub fn other_threads(&self, worker: &Worker<M>) -> Vec<u32> {
         let background = self.background_identity();
         let identity = |index: u32, state: State| u64::from(index + 1) | u64::from(state.generation) << 32;
@@ -118,8 +121,8 @@ impl<M: Memory> Pod<M> {
             .collect()
     }
 
-    /// Fails while somebody repairs the pool who lives, or may. Asked by who has just become visible: by its entry, or its place. One sync load if nobody
-    /// does.
+    /// Fails while a repairer of the pool lives, or may live. A joiner asks once its entry or its place is visible. One
+    /// sync load if nobody repairs.
     pub(in crate::pod) fn refuse_beside_repair(&self) -> Result<()> {
         // PAIRS WITH: pod::instance::repair::begin, pod::instance::repair::Repairing::drop, pod::commit::recovery::release_locks
         // PAIRS WITH: pod::instance::repair::forget_dead_repairer
@@ -130,7 +133,8 @@ impl<M: Memory> Pod<M> {
         self.refuse_repairer(identity)
     }
 
-    /// Forgets a repairer of this machine that is dead. For who may not recover it, because a host went up while it counted.
+    /// Forgets a dead repairer of this machine, for a process that may not recover it because a host went up while it
+    /// counted.
     pub(crate) fn forget_dead_repairer(&self) {
         let identity = REPAIRER.load(&self.mem);
         let is_here = !is_elsewhere(&self.mem, self.identity.name.machine);
@@ -159,7 +163,8 @@ impl<M: Memory> Pod<M> {
     }
 }
 
-/// The same, before a host goes up: it would be up without an agent. Who repairs counts as living unless this machine's kernel says otherwise.
+/// The same, before a host goes up: it would be up without an agent. A repairer counts as living unless this machine's
+/// kernel says otherwise.
 pub(in crate::pod) fn refuse_host<M: Memory>(
     mem: &M,
     geometry: &Geometry,
@@ -188,10 +193,10 @@ pub(in crate::pod) fn refuse_host<M: Memory>(
 /// Whether the process of a worker is of no host of a pod.
 fn is_hostless<M: Memory>(mem: &M, geometry: &Geometry, worker: State) -> bool {
     worker.process < geometry.parameters.processes
-        && State::decode(ProcessRecord::new(geometry, worker.process).state().load(mem)).process == ALONE
+        && State::decode(ProcessRecord::new(geometry, worker.process).state().load(mem)).process == NO_HOST
 }
 
-/// Whether who repairs is on another machine than this, or on another start of this one, or nobody knows.
+/// Whether the repairer is on another machine, or on another start of this one, or on one that nobody knows.
 fn is_elsewhere<M: Memory>(mem: &M, machine: u64) -> bool {
     // PAIRS WITH: pod::instance::repair::begin
     machine == 0 || REPAIRER_MACHINE.load(mem) != machine

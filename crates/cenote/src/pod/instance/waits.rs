@@ -1,6 +1,7 @@
-//! Telling a process that it waits for somebody: the pool's own locks are held for moments, so who has one for a second is stopped, or about to be fenced.
+//! Reports a long wait to the process: the pool's own locks are held for moments, so an owner that has had one for a
+//! second is stopped, or about to be fenced.
 //!
-//! Known to the process alone. Nothing is decided by it: who waits goes on waiting, asleep.
+//! The report stays in the process and decides nothing: the waiter goes on waiting, asleep.
 
 use super::process::Pod;
 use crate::memory::Memory;
@@ -8,15 +9,15 @@ use crate::pod::format::lock_wait::{LockHolder, LockWait};
 use crate::pod::format::record::ProcessRecord;
 
 impl<M: Memory> Pod<M> {
-    /// Has `tell` called, in the thread that waits, when that has waited for about a second for one of the pool's own locks, and again and again from then
-    /// on. It must not use the pool.
-    pub fn tell_of_waits(self, tell: Option<fn(&LockWait)>) -> Self {
+    /// Has `tell` called, in the thread that waits, when that has waited for about a second for one of the pool's own
+    /// locks, and again and again from then on. It must not use the pool.
+    pub fn on_lock_wait(self, tell: Option<fn(&LockWait)>) -> Self {
         let mut changed = self;
         changed.tell = tell;
         changed
     }
 
-    /// Who an identity is, for people; `None` if it has no place any more.
+    /// What people call an identity; `None` if it has no place any more.
     pub fn holder(&self, identity: u64) -> Option<LockHolder> {
         let generation = (identity >> 32) as u32;
         let found = self.owner_of(identity as u16, |found| found == generation);

@@ -1,11 +1,12 @@
 //! A cache of an index's sync words, for all threads of a process (incoherent memory).
 //!
-//! A thread that has just read a word past the caches keeps its value here for the others. What the word led to then is not reused as long as
-//! an announcement stands that was in memory before the word was read. So the process has a clock: a worker takes the time right after it
-//! has announced, an entry has the time from right before its word was read, and a worker uses no entry that is older than its announcement.
-//! `docs/protocols/reclamation.md` has the proof.
+//! A thread that has just read a word past the caches keeps its value here for the others. What the word led to then is
+//! not reused as long as an announcement stands that was in memory before the word was read. So the process has a
+//! clock: a worker takes the time right after it has announced, an entry has the time from right before its word was
+//! read, and a worker uses no entry that is older than its announcement. `docs/protocols/reclamation.md` has the proof.
 //!
-//! An entry is three words under a version that is odd while they change. A thread that finds it odd neither reads nor writes the entry.
+//! An entry is three words under a version that is odd while they change. A thread that finds it odd neither reads nor
+//! writes the entry.
 
 use crate::memory::{LocalWord, SyncWord, zeroed_words};
 
@@ -53,12 +54,12 @@ impl WordCache {
     #[inline]
     pub fn find(&self, word: SyncWord, since: u64) -> Option<u64> {
         let entry = self.entry(word)?;
-        // PAIRS WITH: pod::instance::word_cache::change
+        // PAIRS WITH: pod::instance::word_cache::change, pod::instance::word_cache::keep, pod::instance::word_cache::forget
         let version = entry.version.load();
         if version & 1 != 0 || entry.word.load() != word.offset() || entry.time.load() < since {
             return None;
         }
-        // PAIRS WITH: pod::instance::word_cache::keep, pod::instance::word_cache::forget
+        // PAIRS WITH: pod::instance::word_cache::keep
         let held = entry.held.load();
         (entry.version.load() == version).then_some(held)
     }

@@ -1,8 +1,9 @@
 //! A worker: one thread's place in the pool.
 //!
-//! [`attach`](crate::pod::commit) describes how it attaches and detaches. In between, the worker alone writes its record's owned words. What
-//! an upper folder remembers for a worker is one field of it; its type is here, and its use is there. [`Worker::pin`] announces that the
-//! worker reads: until the [`Pin`] is dropped, nothing that it can reach is reused.
+//! [`attach`](crate::pod::commit) describes how it attaches and detaches. In between, the worker alone writes its
+//! record's owned words. What an upper folder remembers for a worker is one field of it; its type is here, and its use
+//! is there. [`Worker::pin`] announces that the worker reads: until the [`Pin`] is dropped, nothing that it can reach
+//! is reused.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -21,9 +22,9 @@ use crate::memory::{
 use crate::mutant::{self, Mutant};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::{FRAME, Geometry};
-use crate::pod::format::host::HostInstance;
+use crate::pod::format::host_entry::HostInstance;
+use crate::pod::format::lock_slots::OwnSlots;
 use crate::pod::format::record::{IDLE, Phase, State, WorkerRecord};
-use crate::pod::format::slots::OwnSlots;
 use crate::pod::format::superblock::COMMITTED;
 
 /// What a worker and its process's background thread agree on (incoherent memory; see `epoch`).
@@ -46,8 +47,8 @@ pub struct LocalPin {
 }
 
 impl LocalPin {
-    /// Its worker is dead: the background thread leaves its announcement alone from now on. `false` if that thread is at
-    /// it for so long that it may be dead too.
+    /// Its worker is dead: the background thread leaves its announcement alone from now on. `false` if that thread is
+    /// at it for so long that it may be dead too.
     pub(in crate::pod) fn disown<M: Memory>(&self, mem: &M) -> bool {
         for _ in 0..DISOWN_TRIES {
             // PAIRS WITH: pod::reclaim::flush::withdraw_idle
@@ -88,7 +89,8 @@ pub struct Worker<M: Memory> {
     backed_frames: Cell<u64>,
     /// Incoherent memory: the epoch as it was seen when the announcement stood.
     epoch_since: Cell<u64>,
-    /// Incoherent memory: the time of the present announcement. It grows; what was read under another may have been reused.
+    /// Incoherent memory: the time of the present announcement. It grows; what was read under another may have been
+    /// reused.
     stamp: Cell<u64>,
     local: Arc<LocalPin>,
     /// What `reclaim` remembers.
@@ -186,8 +188,9 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    /// Waits until the end of the last operation is written back. Called before a secondary object is named: the name has a line of its own, which
-    /// must not reach memory while the other line still says that the last operation happened.
+    /// Waits until the end of the last operation is written back. Called before a secondary object is named: the name
+    /// has a line of its own, which must not reach memory while the other line still says that the last operation
+    /// happened.
     #[inline]
     pub(in crate::pod) fn await_end(&self) {
         if !M::COHERENT && self.is_end_in_flight.replace(false) && !mutant::is(Mutant::EndNotAwaited) {
@@ -262,8 +265,8 @@ impl<M: Memory> Worker<M> {
         self.replicate
     }
 
-    /// The time of the present announcement, by the clock of the process's [`WordCache`](super::word_cache::WordCache). What was read at an
-    /// equal time is still protected, while pinned. On incoherent memory.
+    /// The time of the present announcement, by the clock of the process's [`WordCache`](super::word_cache::WordCache).
+    /// What was read at an equal time is still protected, while pinned. On incoherent memory.
     #[inline]
     pub fn stamp(&self) -> u64 {
         self.stamp.get()
@@ -295,8 +298,8 @@ impl<M: Memory> Worker<M> {
         Ok(Pin { worker: self })
     }
 
-    /// Runs `read` with an announcement of its own: [`Worker::pin`] for a few loads that call nothing which pins. `None`
-    /// also if a pin is needed instead: on incoherent memory, under another pin, in a forked child.
+    /// Runs `read` with an announcement of its own: [`Worker::pin`] for a few loads that call nothing which pins.
+    /// `None` also if a pin is needed instead: on incoherent memory, under another pin, in a forked child.
     #[inline(always)]
     pub fn briefly<R>(&self, read: impl FnOnce() -> Option<R>) -> Option<R> {
         if self.depth.get() != 0 || !self.brief || self.is_forked() {
@@ -320,7 +323,7 @@ impl<M: Memory> Worker<M> {
             word.store(mem, epoch);
         } else {
             // PAIRS WITH: pod::instance::advance::least
-            word.announce(mem, epoch);
+            word.store_seq_cst(mem, epoch);
         }
     }
 
@@ -338,7 +341,8 @@ impl<M: Memory> Worker<M> {
             self.mem().pause();
         }
         if self.local.announced.load() == IDLE || self.local.refresh.load() != 0 {
-            // A name that is over could be taken for evidence once the object is reused, which the old announcement prevents.
+            // A name that is over could be taken for evidence once the object is reused, which the old announcement
+            // prevents.
             self.await_end();
             self.actor.record.expect_end_in_memory(self.mem());
             // NO PAIR: hint
@@ -367,8 +371,8 @@ impl<M: Memory> Worker<M> {
         epoch::current(self.mem(), actor.record, self.replicate)
     }
 
-    /// Makes the background thread leave this worker's announcement alone from now on: the thread may be using its list of pins, and the
-    /// record will have another owner.
+    /// Makes the background thread leave this worker's announcement alone from now on: the thread may be using its list
+    /// of pins, and the record will have another owner.
     pub(crate) fn disown_pin(&self) {
         if M::COHERENT || mutant::is(Mutant::LeftWithPin) {
             return;
@@ -413,7 +417,8 @@ impl<M: Memory> Worker<M> {
         from < committed && len <= committed - from
     }
 
-    /// Whether the aligned block of up to a line around an offset lies in frames that this worker knows to be committed.
+    /// Whether the aligned block of up to a line around an offset lies in frames that this worker knows to be
+    /// committed.
     #[inline(always)]
     pub fn is_in_committed(&self, at: u64) -> bool {
         at.wrapping_sub(self.geometry().data) < self.committed.get()
@@ -453,9 +458,9 @@ impl<M: Memory> Worker<M> {
 }
 
 impl<M: Memory> Worker<Snapshot<M>> {
-    /// A worker without a place, for code that reads. Its announcements reach nobody, so what it reads is valid as long as the attempt of
-    /// its memory [holds](Snapshot::holds).
-    pub fn observe(pod: &Arc<Pod<Snapshot<M>>>) -> Self {
+    /// A worker without a place, for code that reads. Its announcements reach nobody, so what it reads is valid as long
+    /// as the attempt of its memory [holds](Snapshot::holds).
+    pub fn of_reader(pod: &Arc<Pod<Snapshot<M>>>) -> Self {
         let local = LocalPin {
             record: WorkerRecord::nowhere(),
             generation: 0,
@@ -474,7 +479,8 @@ impl<M: Memory> Worker<Snapshot<M>> {
     }
 }
 
-/// Drops a death slot from this host's cache: the next owner may be on another host, and would not see this cache's changes.
+/// Drops a death slot from this host's cache: the next owner may be on another host, and would not see this cache's
+/// changes.
 pub(in crate::pod) fn unregister<M: Memory>(mem: &M, death_slot: DeathSlot) {
     if !M::COHERENT {
         mem.invalidate(death_slot.offset() - 8, 16);

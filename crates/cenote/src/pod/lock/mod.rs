@@ -1,17 +1,20 @@
 //! The recoverable lock of the pool's own tables (Lupin, section 3.5): test-and-set, owner's identity inside.
 //!
 //! The word is 0, or the owner's worker index plus one in its low half and the owner's generation in its high half.
-//! Waiters poll now and then whether the owner lives; a waiter takes a dead owner's lock over by one compare-exchange of identities. Under the
-//! allocator's lock it first finishes what the owner had committed in its redo log. An owner that damage makes impossible to judge counts
-//! as living; after a long wait for it, a waiter fails and says what is damaged. A dead holder of the trim lock may have died with the
-//! allocator's too, and with a log about a hole: so a worker that takes the trim lock over takes the allocator's once before. Not so for
-//! other locks: no log changes what they guard, and a monitor, which notifies groups of deaths, must not wait for an allocation. No waiter
-//! waits for a timeout.
 //!
-//! Crash points: the holder may die anywhere. A worker that takes over may die before, during or after the replay, and is
-//! then itself a dead owner with nothing committed of its own, so the *first* owner's log must not be forgotten:
-//! replay happens while the word still names the dead owner's successor, and a successor that dies is succeeded by
-//! one that replays every log in the table (there are few, and only committed ones cost anything).
+//! A waiter polls the owner's life now and then, and takes a dead owner's lock over by one compare-exchange of
+//! identities. No timeout decides that an owner is dead. An owner that cannot be judged because the pool is damaged
+//! counts as living; after many polls the waiter fails and names the damage.
+//!
+//! A waiter that takes over the allocator's lock first finishes what the dead owner had committed in its redo log. A
+//! waiter that takes over the trim lock takes the allocator's lock once before: the dead owner may have died with both,
+//! and with a log about a hole. Other locks need neither: no log changes what they guard, and a monitor, which notifies
+//! groups of deaths, must not wait for an allocation.
+//!
+//! Crash points: the holder may die anywhere. A worker that takes over may die before, during or after the replay, and
+//! is then itself a dead owner with nothing committed of its own, so the *first* owner's log must not be forgotten:
+//! replay happens while the word still names the dead owner's successor, and a successor that dies is succeeded by one
+//! that replays every log in the table (there are few, and only committed ones cost anything).
 
 pub mod redo;
 
@@ -31,11 +34,12 @@ const FAILURES_PER_POLL: u32 = 8;
 /// Polls of an owner that cannot be judged, after which a waiter gives up: about a second.
 const UNKNOWN_POLLS: u32 = 1000;
 
-/// Nanoseconds for which a waiter stays awake, and for how long it sleeps between two tries then: who has the lock is stopped, or reserves bytes of a slow file
-/// system.
+/// Nanoseconds for which a waiter stays awake, and for how long it sleeps between two tries then: who has the lock is
+/// stopped, or reserves bytes of a slow file system.
 const AWAKE_NS: u64 = 100_000_000;
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
-/// Nanoseconds after which the process is told, if it wants to be ([`Pod::tell_of_waits`](crate::pod::Pod::tell_of_waits)), and again after each so many more.
+/// Nanoseconds after which the process is told, if it wants to be
+/// ([`Pod::on_lock_wait`](crate::pod::Pod::on_lock_wait)), and again after each so many more.
 const REPORT_AFTER_NS: u64 = 1_000_000_000;
 const REPORT_AGAIN_NS: u64 = 10_000_000_000;
 
@@ -131,13 +135,13 @@ fn name_of(word: SyncWord) -> &'static str {
     match word {
         HEAP_LOCK => "the allocator's lock",
         DIRECTORY_LOCK => "the lock of the directory of names",
-        TRIM_LOCK => "the lock of who gives memory back",
-        _ => "a group's lock",
+        TRIM_LOCK => "the trim lock",
+        _ => "the lock of a group or of a directory lock",
     }
 }
 
-/// An owner that cannot be judged, as the pool is damaged: it counts as living, for a while. Most give the lock back, whatever happened to
-/// their host's entry.
+/// An owner that cannot be judged, as the pool is damaged: it counts as living, for a while. Most give the lock back,
+/// whatever happened to their host's entry.
 #[derive(Default)]
 struct Unknown {
     owner: u64,
@@ -162,8 +166,8 @@ impl Unknown {
     }
 }
 
-/// Takes a lock that is held for long, unless a living worker has it; returns whether this worker has it now. Never waits, and may be
-/// called again and again: one sync load while another worker has it.
+/// Takes a lock that is held for long, unless a living worker has it; returns whether this worker has it now. Never
+/// waits, and may be called again and again: one sync load while another worker has it.
 pub fn hold<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<bool> {
     let mem = worker.mem();
     let mine = worker.identity();
@@ -184,8 +188,8 @@ pub fn try_acquire<M: Memory>(worker: &Worker<M>, word: SyncWord) -> Result<Opti
     Ok(hold(worker, word)?.then_some(Held { word, worker }))
 }
 
-/// Gives a lock back that was taken by [`hold`], if this worker has it. The lock only says which worker acts: its earlier stores may be seen
-/// after the release.
+/// Gives a lock back that was taken by [`hold`], if this worker has it. The lock only says which worker acts: its
+/// earlier stores may be seen after the release.
 pub fn let_go<M: Memory>(worker: &Worker<M>, word: SyncWord) {
     // NO PAIR: claim
     let _ = word.compare_exchange_acquire(worker.mem(), worker.identity(), 0);
@@ -197,7 +201,8 @@ pub fn is_gone<M: Memory>(worker: &Worker<M>, identity: u64) -> Result<bool> {
     is_owner_gone(worker, identity as u16, |found| found == generation)
 }
 
-/// Whether no living worker has this place in the worker table (index plus one) in a generation for which `is_meant` is true.
+/// Whether no living worker has this place in the worker table (index plus one) in a generation for which `is_meant` is
+/// true.
 ///
 /// Cost: up to two sync loads, and one system call for a worker of another process.
 pub fn is_owner_gone<M: Memory>(
@@ -213,8 +218,8 @@ pub fn is_owner_gone<M: Memory>(
     }
 }
 
-/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is finished. Never
-/// waits.
+/// Ends the hold that the dead worker with this index and generation has on a lock, if it has one, and its log is
+/// finished. Never waits.
 pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u32, generation: u32) {
     let dead = u64::from(index + 1) | u64::from(generation) << 32;
     if word.load(worker.mem()) != dead {
@@ -230,9 +235,9 @@ pub fn release_for_dead<M: Memory>(worker: &Worker<M>, word: SyncWord, index: u3
     }
 }
 
-/// Replays the committed logs of all dead workers. Under the lock only its holder commits, and a
-/// log is cleared before its lock is released, so at most one is found, or its replay is repeated. It may be in this worker's
-/// own record, if it has taken the place of the dead one.
+/// Replays the committed logs of all dead workers. Under the lock only its holder commits, and a log is cleared before
+/// its lock is released, so at most one is found, or its replay is repeated. It may be in this worker's own record, if
+/// it has taken the place of the dead one.
 fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
     let geometry = worker.geometry();
     if mutant::is(Mutant::ReplaySkipped) {
@@ -247,7 +252,8 @@ fn finish_for_the_dead<M: Memory>(worker: &Worker<M>) {
 
 impl<M: Memory> Drop for Held<'_, M> {
     fn drop(&mut self) {
-        // A failed exchange would mean that another worker took this one for dead: then the lock is no longer this worker's to release.
+        // A failed exchange would mean that another worker took this one for dead: then the lock is no longer this
+        // worker's to release.
         // PAIRS WITH: pod::lock::acquire
         let _ = self
             .word

@@ -1,12 +1,12 @@
 //! The redo log that makes a change of several words one (Lupin, section 3.6).
 //!
 //! A [`Transaction`] collects writes under the allocator's lock. `commit` writes them to the log in the worker's
-//! record, then a commit word that carries their number and checksum, then applies them, clears the commit word
-//! and leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, the worker that takes
+//! record, then a commit word that carries their number and checksum, then applies them, clears the commit word and
+//! leaves the lock to its holder. A crash before the commit word leaves nothing to do; after it, the worker that takes
 //! the lock over applies the log again. Entries are absolute values, so applying twice is applying once.
 //!
-//! Under the lock nobody else changes a word that is read here. So where a read costs a round trip, each word is read from memory once; and a
-//! word that is written with its old value needs no entry.
+//! Under the lock nobody else changes a word that is read here. So where a read costs a round trip, each word is read
+//! from memory once; and a word that is written with its old value needs no entry.
 
 use crate::error::{Error, Result};
 use crate::memory::checked::{owned_word, sync_word, word_line};

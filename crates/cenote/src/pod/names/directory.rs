@@ -1,12 +1,12 @@
 //! The directory: names of the objects that a pool holds.
 //!
-//! An entry is published by its first word, which holds the object's offset and kind; the name is written before and never changes, except
-//! for locks, whose names can be removed ([`rename`](super::rename)). Entries are made under a recoverable lock of their own; looking one
-//! up takes none.
+//! An entry is published by its first word, which holds the object's offset and kind; the name is written before and
+//! never changes, except for locks, whose names can be removed ([`rename`](super::rename)). Entries are made under a
+//! recoverable lock of their own; looking one up takes none.
 //!
-//! A creator that dies before it has published leaves a free entry with a name, and the next one writes another name there. If a thread dies
-//! alone, or a process whose host has others, that host's cache keeps the lines of the first name, and nobody drops them: they were
-//! never anybody's memory. So names are read past the cache.
+//! A creator that dies before it has published leaves a free entry with a name, and the next one writes another name
+//! there. If a thread dies alone, or a process whose host has others, that host's cache keeps the lines of the first
+//! name, and nobody drops them: they were never anybody's memory. So names are read past the cache.
 
 use super::rename::{self, is_named};
 use crate::causes::Table;
@@ -58,8 +58,8 @@ pub struct Named {
     pub incarnation: u64,
 }
 
-/// What an entry holds after its first word, as it is in memory now: the lines that its name needs. `None` as soon as `is_still` is false; it
-/// is called after each line, so that a name being written is not read any further.
+/// What an entry holds after its first word, as it is in memory now: the lines that its name needs. `None` as soon as
+/// `is_still` is false; it is called after each line, so that a name being written is not read any further.
 ///
 /// Cost: a line, two or three.
 fn name_area<M: Memory>(
@@ -210,8 +210,8 @@ pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Finds a name, or makes it for the object that `build` allocates as the worker's auxiliary object. If `build` fails because the pool is
-/// full, it has allocated nothing, or has given it back.
+/// Finds a name, or makes it for the object that `build` allocates as the worker's auxiliary object. If `build` fails
+/// because the pool is full, it has allocated nothing, or has given it back.
 pub fn find_or_create<M: Memory>(
     worker: &Worker<M>,
     name: &str,
@@ -268,7 +268,8 @@ fn create<M: Memory>(
     })
 }
 
-/// An entry that names nothing, and its first word: preferably one that was never used. The caller has the directory's lock.
+/// An entry that names nothing, and its first word: preferably one that was never used. The caller has the directory's
+/// lock.
 fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<(u64, u64)> {
     let mut unnamed = None;
     for at in (0..worker.geometry().parameters.entries).map(|index| worker.geometry().entry(index)) {
@@ -307,8 +308,8 @@ pub(in crate::pod) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
     mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
 }
 
-/// `fsck --repair`: gives an object with a damaged name another one, `recovered-` and a number. No other process has the pool open. A crash
-/// meanwhile leaves a damaged name.
+/// `fsck --repair`: gives an object with a damaged name another one, `recovered-` and a number. No other process has
+/// the pool open. A crash meanwhile leaves a damaged name.
 pub fn rename_damaged<M: Memory>(worker: &Worker<M>, index: u32) -> Result<String> {
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
     let used: Vec<String> = entries(worker).filter_map(|entry| entry.name.ok()).collect();

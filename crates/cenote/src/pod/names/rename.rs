@@ -1,15 +1,17 @@
 //! Names of locks, which are removed and given again. The objects stay: nobody knows which workers still have a handle.
 //!
-//! **Words.** Each object counts its *incarnations* ([`COUNT_AT`]): even while it has a name, odd while it has none. An entry keeps an object of
-//! each of [`FORMS`] forms, in the words after its first two; such a word is set once. The first word of an entry says which of these objects
-//! it names, if that object's count is even.
+//! **Words.** Each object counts its *incarnations* ([`COUNT_AT`]): even while it has a name, odd while it has none. An
+//! entry keeps an object of each of [`FORMS`] forms, in the words after its first two; such a word is set once. The
+//! first word of an entry says which of these objects it names, if that object's count is even.
 //!
-//! **Removing.** By the worker that has the lock exclusively, under the directory's lock: the count, then the lock's own words. **Making.** Under
-//! the directory's lock: an object for an entry that names nothing, if it has none of the form; the object is made ready, which fails for a
-//! moment if a living worker still changes it; the name, the first word, the count. **Looking up.** The count, the name, the count again.
+//! **Removing.** By the worker that has the lock exclusively, under the directory's lock: the count, then the lock's
+//! own words. **Making.** Under the directory's lock: an object for an entry that names nothing, if it has none of the
+//! form; the object is made ready, which fails for a moment if a living worker still changes it; the name, the first
+//! word, the count. **Looking up.** The count, the name, the count again.
 //!
-//! **A crash** leaves the count as it is, which decides alone. While it is odd, the next maker does everything again. Recovery frees an object
-//! that was not published, which it recognises by the entry's word for its form, as that does not change again.
+//! **A crash** leaves the count as it is, which decides alone. While it is odd, the next maker does everything again.
+//! Recovery frees an object that was not published, which it recognises by the entry's word for its form, as that does
+//! not change again.
 
 use super::directory::{self, KIND_LOCK, Named};
 use crate::error::{Error, Result};
@@ -55,7 +57,8 @@ fn object_word(at: u64, form: u64) -> SyncWord {
     sync_word(at + OBJECTS_AT + 8 * (form % FORMS))
 }
 
-/// Whether an entry has objects, as far as this host knows: such a word is set once. Entries without are only preferred.
+/// Whether an entry has objects, as far as this host knows: such a word is set once. Entries without are only
+/// preferred.
 pub(in crate::pod) fn has_objects<M: Memory>(worker: &Worker<M>, at: u64) -> bool {
     (0..FORMS).any(|form| object_word(at, form).load_speculative(worker.mem()) != 0)
 }
@@ -169,8 +172,8 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
     Err(directory::all_in_use(worker))
 }
 
-/// Removes the name of an object with this count. If the lock can be held exclusively, the caller holds it so, and gives it up in `release`,
-/// which gets the new count. Fails if another worker was quicker.
+/// Removes the name of an object with this count. If the lock can be held exclusively, the caller holds it so, and
+/// gives it up in `release`, which gets the new count. Fails if another worker was quicker.
 pub fn remove<M: Memory>(
     worker: &Worker<M>,
     object: u64,

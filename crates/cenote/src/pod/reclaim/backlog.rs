@@ -1,9 +1,10 @@
 //! What waits for readers: which workers hold reclamation back, since when, and how much waits.
 //!
-//! The epoch is advanced only if all workers that read have announced it, so it is at most one ahead of a worker that reads for long, and does
-//! not tell for how long. So the first worker that wants to advance an epoch and cannot writes down when that was
-//! (`HELD_BACK`: seconds since 1970 in the high half, the low half of that epoch below). The note is about the present
-//! epoch, or says nothing: nobody has to clear it. It is for people; nothing depends on it. A crash leaves it or not.
+//! The epoch is advanced only if all workers that read have announced it, so it is at most one ahead of a worker that
+//! reads for long, and does not tell for how long. So the first worker that wants to advance an epoch and cannot writes
+//! down when that was (`HELD_BACK`: seconds since 1970 in the high half, the low half of that epoch below). The note is
+//! about the present epoch, or says nothing: nobody has to clear it. It is for people; nothing depends on it. A crash
+//! leaves it or not.
 
 use super::retire;
 use crate::error::Result;

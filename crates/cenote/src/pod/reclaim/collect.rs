@@ -10,15 +10,16 @@
 //! | their cells: being freed by me -> free | some of them free (`collect.freed`) | those that are still marked |
 //! | *freeing* = 0 | nothing | |
 //!
-//! Once it is decided, an unmarked cell was freed, and may have any owner: it can never be marked in this name again, as the record's worker
-//! is dead. So a cell that is free is in no list: recovery of other workers relies on this. An extent is a batch by itself:
-//! one transaction frees it and clears *freeing*.
+//! Once it is decided, an unmarked cell was freed, and may have any owner: it can never be marked in this name again,
+//! as the record's worker is dead. So a cell that is free is in no list: recovery of other workers relies on this. An
+//! extent is a batch by itself: one transaction frees it and clears *freeing*.
 //!
-//! **The head** moves past entries that are gone. An exhausted chunk is retired itself, as others may be looking for something in it:
-//! `retiring = chunk | 1`; the head moves to the next; the chunk is entered into the list; `retiring = 0`.
+//! **The head** moves past entries that are gone. An exhausted chunk is retired itself, as others may be looking for
+//! something in it: `retiring = chunk | 1`; the head moves to the next; the chunk is entered into the list;
+//! `retiring = 0`.
 //!
-//! A worker that collects now and then caches what it is likely to allocate again ([`crate::pod::instance::recycle`]). A worker that leaves may
-//! leave a list; the next worker that frees adopts it.
+//! A worker that collects now and then caches what it is likely to allocate again ([`crate::pod::instance::recycle`]).
+//! A worker that leaves may leave a list; the next worker that frees adopts it.
 
 use super::flush;
 use super::retire::{
@@ -63,8 +64,8 @@ fn collect_sometimes<M: Memory>(worker: &Worker<M>) -> Result<()> {
     collect_now(worker)
 }
 
-/// The first step of every operation that may retire: holds the worker's list, collects if it is time, and makes room in the list. The operation
-/// pins only then.
+/// The first step of every operation that may retire: holds the worker's list, collects if it is time, and makes room
+/// in the list. The operation pins only then.
 #[inline]
 pub fn begin_write<M: Memory>(worker: &Worker<M>) -> Result<ListHold<'_, M>> {
     let hold = worker.hold_list()?;
@@ -100,8 +101,8 @@ pub fn collect_now<M: Memory>(worker: &Worker<M>) -> Result<()> {
     Ok(())
 }
 
-/// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing themselves: others free it
-/// as they collect, and a leaving worker leaves it to adopters.
+/// Frees what the worker's place came with, as far as that can be freed now. For workers that retire nothing
+/// themselves: others free it as they collect, and a leaving worker leaves it to adopters.
 pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
     if worker.reclaim.has_adopted.get()
         && let Some(_right) = worker.pod().may_reclaim(worker)
@@ -116,8 +117,8 @@ pub fn collect_adopted<M: Memory>(worker: &Worker<M>) -> Result<()> {
     Ok(())
 }
 
-/// Makes room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing is retired, so
-/// that no operation makes room in it. Returns whether room was lacking and is there now.
+/// Makes room in a list for the chunks that its head leaves, if there is memory for that: for a list to which nothing
+/// is retired, so that no operation makes room in it. Returns whether room was lacking and is there now.
 pub(in crate::pod) fn make_way<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     // As much as the head needs.
     let room = room_to_leave(worker, actor);
@@ -136,7 +137,8 @@ pub fn collect_all<M: Memory>(worker: &Worker<M>) -> Result<()> {
     free_all_and_chunks(worker).map(drop)
 }
 
-/// [`free_all`] for callers that do not write: also frees the list's own chunks. Each chunk of room takes some sixty of those that the head leaves.
+/// [`free_all`] for callers that do not write: also frees the list's own chunks. Each chunk of room takes some sixty of
+/// those that the head leaves.
 pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut freed = free_all(worker)?;
     let _hold = worker.hold_list()?;
@@ -151,16 +153,16 @@ pub fn free_all_and_chunks<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     }
 }
 
-/// Frees all that can be freed without waiting for a living worker: what dead, departed and idle workers and the caller have
-/// retired. Returns how many objects.
+/// Frees all that can be freed without waiting for a living worker: what dead, departed and idle workers and the caller
+/// have retired. Returns how many objects.
 pub fn free_all<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     (worker.pod().hooks().inner.recover_dead)(worker)?;
     let _hold = worker.hold_list()?;
     let mut left = take_idle_lists(worker)?;
     let adopted = adopt(worker, reclaimable_below(worker, least(worker)), u32::MAX)?;
     let mut freed = adopted + free_own(worker)?;
-    // Lists of workers without a spare chunk, one after the other: each worker gets that of the caller's own list once nothing waits in it.
-    // Workers may become idle as fast as their lists are taken.
+    // Lists of workers without a spare chunk, one after the other: each worker gets that of the caller's own list once
+    // nothing waits in it. Workers may become idle as fast as their lists are taken.
     let mut rounds_left = worker.pod().workers_high();
     while left > 0 && rounds_left > 0 {
         rounds_left -= 1;
@@ -189,7 +191,8 @@ fn take_idle_lists<M: Memory>(worker: &Worker<M>) -> Result<u32> {
     Ok(left)
 }
 
-/// Scans all of the own list, from its beginning until an entry is not reclaimable. Returns how many objects were freed.
+/// Scans all of the own list, from its beginning until an entry is not reclaimable. Returns how many objects were
+/// freed.
 pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let mut freed = 0;
     // A retired object is reclaimable two epochs later; each scan covers a part of the list.
@@ -215,8 +218,8 @@ pub(in crate::pod) fn free_own<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     Ok(freed)
 }
 
-/// Frees reclaimable entries after ones that are not: in a list that was put together from several, or of a worker that reads for long. Coherent
-/// memory only; elsewhere a flush round covers only adjacent entries.
+/// Frees reclaimable entries after ones that are not: in a list that was put together from several, or of a worker that
+/// reads for long. Coherent memory only; elsewhere a flush round covers only adjacent entries.
 ///
 /// Cost: a walk of the own list.
 fn free_scattered<M: Memory>(worker: &Worker<M>) -> Result<u64> {
@@ -244,13 +247,15 @@ struct Scan {
     went_on: bool,
 }
 
-/// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one scan covers. Returns how many.
+/// Frees the first entries of the actor's list whose tag is below `least - 1`, as many as one scan covers. Returns how
+/// many.
 pub fn collect<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
     Ok(scan(worker, actor, least, false)?.freed)
 }
 
-/// Scans a list from its beginning, or the own list from where the last scan ended if `goes_on`. All before that is gone then, but the head may
-/// be behind if there was no room for the chunks that it leaves: walking through them in each scan would take quadratic time.
+/// Scans a list from its beginning, or the own list from where the last scan ended if `goes_on`. All before that is
+/// gone then, but the head may be behind if there was no room for the chunks that it leaves: walking through them in
+/// each scan would take quadratic time.
 fn scan<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) -> Result<Scan> {
     let is_own = actor == worker.actor();
     let _hold = is_own.then(|| worker.hold_list()).transpose()?;
@@ -281,8 +286,8 @@ fn scan<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64, goes_on: bool) 
     })
 }
 
-/// Puts the own entries whose tag is below `least - 1` into the magazines, and frees what was not needed since the last time. Returns how
-/// many entries that were.
+/// Puts the own entries whose tag is below `least - 1` into the magazines, and frees what was not needed since the last
+/// time. Returns how many entries that were.
 fn fill_magazines<M: Memory>(worker: &Worker<M>, least: u64) -> Result<u64> {
     commit_pending(worker);
     let (head, _) = span(worker, worker.record())?;
@@ -310,8 +315,8 @@ fn fill_magazines_on<M: Memory>(worker: &Worker<M>, until: Position) -> Result<(
     Ok(())
 }
 
-/// Puts the own entries from the frontier to `until` into the magazines, and frees the others. Stops at an extent that refers to more than is
-/// freed at a time: the next write goes on with that.
+/// Puts the own entries from the frontier to `until` into the magazines, and frees the others. Stops at an extent that
+/// refers to more than is freed at a time: the next write goes on with that.
 fn fill_magazines_until<M: Memory>(
     worker: &Worker<M>,
     until: Position,
@@ -367,8 +372,8 @@ fn stop<M: Memory>(worker: &Worker<M>, until: Position) {
     worker.reclaim.retired_since.set(worker.limits().collect_every);
 }
 
-/// Frees what an extent in the own list refers to, following a limited number of links. Returns whether anything is left. Damage is met
-/// again, and skipped, when the extent is freed.
+/// Frees what an extent in the own list refers to, following a limited number of links. Returns whether anything is
+/// left. Damage is met again, and skipped, when the extent is freed.
 fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> bool {
     match place_of(worker, object) {
         Ok(Location::Extent {
@@ -383,9 +388,9 @@ fn is_left<M: Memory>(worker: &Worker<M>, object: u64, links_left: &mut u64) -> 
     }
 }
 
-/// Up to where the entries of a list from one on are reclaimable, and no host may still have their lines in its cache: the two halves of
-/// the reuse rule. The fences of a flush round also complete the write-backs of the operations that retired these objects: their
-/// records say that they are over.
+/// Up to where the entries of a list from one on are reclaimable, and no host may still have their lines in its cache:
+/// the two halves of the reuse rule. The fences of a flush round also complete the write-backs of the operations that
+/// retired these objects: their records say that they are over.
 fn available_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
@@ -399,8 +404,8 @@ fn available_until<M: Memory>(
     flush::flushed_until(worker, record, from, reclaimable)
 }
 
-/// The first entry of a list that is not gone; the list's end if all are. A head may be far before that, as long as there was no room for the
-/// chunks before it.
+/// The first entry of a list that is not gone; the list's end if all are. A head may be far before that, as long as
+/// there was no room for the chunks before it.
 fn first_there<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut from: Position) -> Result<Position> {
     let (_, tail) = span(worker, record)?;
     let mut chunks_left = chunks_max(worker)?;
@@ -454,8 +459,8 @@ fn is_reclaimable(tag: u64, least: u64) -> bool {
     tag.saturating_add(one) < least
 }
 
-/// The first entry of a record's list, from one on, that a reader may still hold, or that is too far off for one scan; the
-/// list's end if there is none.
+/// The first entry of a record's list, from one on, that a reader may still hold, or that is too far off for one scan;
+/// the list's end if there is none.
 fn reclaimable_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
@@ -612,8 +617,8 @@ fn name_decided<M: Memory>(worker: &Worker<M>, actor: Actor, chunk: u64, which: 
     mem.write_back(actor.record.freeing().offset(), 8);
 }
 
-/// A batch is over. Written back with the head or the tail, in whose line it is, before the chunk is retired or begun anew; until
-/// then, the objects that the record says are being freed are not marked any more.
+/// A batch is over. Written back with the head or the tail, in whose line it is, before the chunk is retired or begun
+/// anew; until then, the objects that the record says are being freed are not marked any more.
 fn forget<M: Memory>(worker: &Worker<M>, actor: Actor) {
     actor.record.freeing().set_lazily(worker.mem(), 0);
 }
@@ -772,7 +777,8 @@ pub(in crate::pod) fn finish_chunk<M: Memory>(
         false => push(worker, actor, chunk)?,
     }
     await_entries(worker);
-    // Complete with the next fence: before the chunk can be freed, which counts as retired as long as its entry is there.
+    // Complete with the next fence: before the chunk can be freed, which counts as retired as long as its entry is
+    // there.
     record.retiring().set_lazily(mem, 0);
     mem.write_back(record.retiring().offset(), 8);
     Ok(())

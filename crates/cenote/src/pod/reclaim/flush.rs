@@ -1,17 +1,17 @@
 //! Flush rounds (pcc-indexes, section 4.1.3): before memory is reused, every host drops its lines from its cache.
 //!
 //! Only on incoherent memory. A worker that wants to free entries of its list publishes them as a request in its
-//! record, then takes a round number; every process's background thread flushes the lines of all requests it has
-//! not seen yet and then acknowledges the round. When all living processes have, the entries may be freed. A process that
+//! record, then takes a round number; every process's background thread flushes the lines of all requests it has not
+//! seen yet and then acknowledges the round. When all living processes have, the entries may be freed. A process that
 //! joins later cannot have the lines: they were unreachable when it joined. One that dies is recovered.
 //!
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 //!
-//! **Idle background threads** poll less often: they sleep by an event count, which is notified when a round was begun, when the epoch has moved
-//! on, and when lists are wanted. On other hosts it is [relayed](crate::pod::death::relay).
+//! **Idle background threads** poll less often: they sleep by an event count, which is notified when a round was begun,
+//! when the epoch has moved on, and when lists are wanted. On other hosts it is [relayed](crate::pod::death::relay).
 //!
-//! A background thread that dies alone would leave its process alive and silent. From then on the workers of the process serve
-//! rounds when they collect, until a handle is opened, which begins a new thread.
+//! A background thread that dies alone would leave its process alive and silent. From then on the workers of the
+//! process serve rounds when they collect, until a handle is opened, which begins a new thread.
 
 use std::sync::{Arc, Weak};
 
@@ -28,8 +28,8 @@ use crate::pod::format::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_EVE
 use crate::pod::instance::event_count;
 use crate::pod::instance::worker::{LocalPin, Worker};
 
-/// Up to where every host has flushed a list, which the caller has up to `from`; begins a round up to `reclaimable` if there is none. Never
-/// waits. The request is in the list's record, so that an adopter of the list goes on with it.
+/// Up to where every host has flushed a list, which the caller has up to `from`; begins a round up to `reclaimable` if
+/// there is none. Never waits. The request is in the list's record, so that an adopter of the list goes on with it.
 pub(in crate::pod) fn flushed_until<M: Memory>(
     worker: &Worker<M>,
     record: WorkerRecord,
@@ -41,12 +41,13 @@ pub(in crate::pod) fn flushed_until<M: Memory>(
     let [_, to, _, number] = record.flush_request();
     match number.get(mem) {
         0 if from == reclaimable || from.chunk == 0 => Ok(from),
-        // A round spans an entry that is not gone: that entry keeps the head before the round's end, and so the end in the list.
+        // A round spans an entry that is not gone: that entry keeps the head before the round's end, and so the end in
+        // the list.
         0 if has_nothing(worker, record, from, reclaimable)? => Ok(reclaimable),
         0 => begin(worker, record, from, reclaimable).map(|()| from),
         begun if is_complete(worker, begun) => {
-            // With the next fence: before anything of it is freed, or is taken and published, and before the list begins anew. If the round is found
-            // complete again before then, it still is.
+            // With the next fence: before anything of it is freed, or is taken and published, and before the list
+            // begins anew. If the round is found complete again before then, it still is.
             number.set_lazily(mem, 0);
             mem.write_back(number.offset(), 8);
             let to = Position::decode(to.get(mem));
@@ -151,8 +152,8 @@ fn is_complete<M: Memory>(worker: &Worker<M>, number: u64) -> bool {
         })
 }
 
-/// Drops the lines of all objects in a list between two positions, which is the caller's if `is_own`. The list stays as it is
-/// meanwhile: its owner waits.
+/// Drops the lines of all objects in a list between two positions, which is the caller's if `is_own`. The list stays as
+/// it is meanwhile: its owner waits.
 fn flush_between<M: Memory>(
     worker: &Worker<M>,
     is_own: bool,
@@ -190,8 +191,8 @@ fn flush_between<M: Memory>(
     Ok(())
 }
 
-/// Serves the rounds that others have begun and withdraws the announcements of idle workers, if this process's background thread is
-/// dead. It does so from the beginning, as what that thread had seen is not known.
+/// Serves the rounds that others have begun and withdraws the announcements of idle workers, if this process's
+/// background thread is dead. It does so from the beginning, as what that thread had seen is not known.
 fn stand_in<M: Memory>(worker: &Worker<M>) {
     let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
     if !worker.pod().has_lost_flush_server() {
@@ -231,14 +232,16 @@ impl FlushServer {
         worker.pod().flush_server_is(None);
     }
 
-    /// If the thread has found nothing for a while, it is about to sleep until there is something to do; to be called before a tick.
+    /// If the thread has found nothing for a while, it is about to sleep until there is something to do; to be called
+    /// before a tick.
     ///
     /// Cost: as [`event_count::prepare_wait`].
     pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Option<(u64, u32)> {
         (self.idle >= IDLE_AFTER).then(|| event_count::prepare_wait(worker.mem(), ROUND_EVENTS))
     }
 
-    /// Serves the rounds of others and manages the announcements of this process's idle workers; `ticks` since the last call.
+    /// Serves the rounds of others and manages the announcements of this process's idle workers; `ticks` since the last
+    /// call.
     pub fn tick<M: Memory>(&mut self, worker: &Worker<M>, ticks: u32) {
         let mem = worker.mem();
         // PAIRS WITH: pod::reclaim::flush::begin
@@ -277,8 +280,8 @@ impl FlushServer {
             self.seen.resize(index as usize + 1, 0);
         }
         if serial != self.seen[index as usize] {
-            // A request that is over may lead anywhere, also in this worker's own place, where an earlier worker has left it; what can be
-            // found of it is flushed, which does no harm.
+            // A request that is over may lead anywhere, also in this worker's own place, where an earlier worker has
+            // left it; what can be found of it is flushed, which does no harm.
             let _ = flush_between(worker, false, Position::decode(from), Position::decode(to));
             self.seen[index as usize] = serial;
         }

@@ -1,4 +1,5 @@
-//! Retired objects, from their entry in a list to the moment when their memory is free. Page: `docs/protocols/reclamation.md`.
+//! Retired objects, from their entry in a list to the moment when their memory is free. Page:
+//! `docs/protocols/reclamation.md`.
 
 pub mod backlog;
 pub mod collect;

@@ -1,5 +1,6 @@
-//! Who in a process may change retired objects of lists that are not its own: one thread at a time, the background thread, or one that accounts for
-//! every byte. The word is of this process alone. If the thread that has it dies alone, the next one takes it.
+//! Which thread of a process may change retired objects of lists other than its own: the background thread, or one that
+//! accounts for every byte, never both. The word is of this process alone. If the thread that has it dies alone, the
+//! next one takes it.
 
 use crate::memory::Memory;
 use crate::pod::instance::process::Pod;
@@ -13,7 +14,8 @@ pub struct Permission<'p, M: Memory> {
 }
 
 impl<M: Memory> Pod<M> {
-    /// The permission to change, in the background, retired objects of lists other than the caller's own. `None` if another thread has it, and lives.
+    /// The permission to change, in the background, retired objects of lists other than the caller's own. `None` if
+    /// another thread has it, and lives.
     pub(crate) fn may_reclaim(&self, worker: &Worker<M>) -> Option<Permission<'_, M>> {
         let (mine, found) = (worker.identity(), self.reclaiming.load());
         let is_free = found == 0 || matches!(is_gone(worker, found), Ok(true));

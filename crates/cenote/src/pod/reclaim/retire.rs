@@ -8,19 +8,20 @@
 //! chunk:  next  count  (object, epoch) × 63        head = chunk | index     tail = chunk | count
 //! ```
 //!
-//! **Only its entry says that an object is retired.** Its cell stays live. An entry that says so no more has the
-//! last bit of its object's word set, or is 0: it is *gone*. An object is retired again only after its entry is gone, so all
+//! **Only its entry says that an object is retired.** Its cell stays live. An entry that says so no more has the last
+//! bit of its object's word set, or is 0: it is *gone*. An object is retired again only after its entry is gone, so all
 //! lists together have at most one entry of it that is not gone.
 //!
-//! **Retiring** `x`, which the record names as *old*, as *new*, or as a level that left its map: for an extent, its table word; the entry;
-//! `tail`; the name goes. Whatever step a crash follows, recovery looks for `x` in the list and sees what is left to do.
+//! **Retiring** `x`, which the record names as *old*, as *new*, or as a level that left its map: for an extent, its
+//! table word; the entry; `tail`; the name goes. Whatever step a crash follows, recovery looks for `x` in the list and
+//! sees what is left to do.
 //!
-//! **The tail may reach memory before the entry, or after it.** A chunk begins as zeroes: an entry that is 0 is gone, and a worker
-//! that does not have the list reads on from the tail to the first entry that is 0.
+//! **The tail may reach memory before the entry, or after it.** A chunk begins as zeroes: an entry that is 0 is gone,
+//! and a worker that does not have the list reads on from the tail to the first entry that is 0.
 //!
-//! The list needs memory that may not be had when an object must be retired; so operations that may retire first
-//! make room ([`ensure_room`]), and fail as a whole if they cannot. Entries go by [`super::collect`], which frees their objects, or by
-//! [`crate::pod::instance::recycle`], which takes them for new ones.
+//! The list needs memory that may not be had when an object must be retired; so operations that may retire first make
+//! room ([`ensure_room`]), and fail as a whole if they cannot. Entries go by [`super::collect`], which frees their
+//! objects, or by [`crate::pod::instance::recycle`], which takes them for new ones.
 
 use crate::error::{Error, Result};
 use crate::memory::checked::unpublished;
@@ -65,8 +66,8 @@ pub fn span<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Posi
     Ok((head, tail))
 }
 
-/// [`span`] for callers other than the record's worker: this host's cache may have an old record. If the list was mended, that may not have
-/// been written back: then there are entries after the tail.
+/// [`span`] for callers other than the record's worker: this host's cache may have an old record. If the list was
+/// mended, that may not have been written back: then there are entries after the tail.
 fn span_afresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<(Position, Position)> {
     let head = Position::decode(record.head().peek_speculative(worker.mem()));
     let tail = Position::decode(record.tail().peek_speculative(worker.mem()));
@@ -126,8 +127,8 @@ pub(in crate::pod) fn lacks<M: Memory>(worker: &Worker<M>, tail: Position, room:
     tail.index + room > worker.limits().chunk_entries
 }
 
-/// Begins the last chunk anew if nothing waits in it, so that a full pool can be deleted from; else appends one: a new one or, where there
-/// is no memory for that, the spare.
+/// Begins the last chunk anew if nothing waits in it, so that a full pool can be deleted from; else appends one: a new
+/// one or, where there is no memory for that, the spare.
 #[cold]
 fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     if begin_anew(worker, actor) {
@@ -136,15 +137,16 @@ fn make_room<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     // First: a later allocation could move the list, and fill its last chunk.
     have_spare(worker, actor)?;
     match append_chunk(worker, actor) {
-        // The attempt has freed what could be freed; perhaps that was enough. Or it has taken over a list that ends with room.
+        // The attempt has freed what could be freed; perhaps that was enough. Or it has taken over a list that ends
+        // with room.
         Err(Error::Full { .. }) if begin_anew(worker, actor) || has_room(worker, actor, ROOM)? => Ok(()),
         Err(error @ Error::Full { .. }) => append_spare(worker, actor, error),
         other => other,
     }
 }
 
-/// Takes the last chunk back to its beginning, if all of its entries are gone: first the tail, then the head; recovery recognises
-/// a head after its tail.
+/// Takes the last chunk back to its beginning, if all of its entries are gone: first the tail, then the head; recovery
+/// recognises a head after its tail.
 pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) -> bool {
     let (mem, record) = (worker.mem(), actor.record);
     let (head, tail) = (
@@ -161,7 +163,8 @@ pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) ->
     if (first..end).any(|index| !is_gone(worker, tail.chunk, index)) {
         return false;
     }
-    // Zeroes first: nothing after the tail may look like an entry. That some were gone may not have been written back either.
+    // Zeroes first: nothing after the tail may look like an entry. That some were gone may not have been written back
+    // either.
     let (first_word, _) = entry(tail.chunk, 0);
     unpublished(first_word.offset(), 16 * end).zero(mem);
     mem.persist(first_word.offset(), 16 * end);
@@ -173,7 +176,8 @@ pub(in crate::pod) fn begin_anew<M: Memory>(worker: &Worker<M>, actor: Actor) ->
     if is_last {
         record.head().set(mem, start.encode());
     }
-    // One line. Complete before there is an entry: else an entry before an older head would come back when the chunk is read from its beginning.
+    // One line. Complete before there is an entry: else an entry before an older head would come back when the chunk is
+    // read from its beginning.
     mem.persist(record.head().offset(), 24);
     if actor == worker.actor() {
         worker.reclaim.recycler.begin_anew(start);
@@ -251,8 +255,8 @@ pub fn as_spare<M: Memory>(worker: &Worker<M>, record: WorkerRecord, chunk: u64)
     }
 }
 
-/// Appends the record's spare chunk, or fails as the attempt to allocate one did. It is in the list when the list names it, whatever the
-/// record says.
+/// Appends the record's spare chunk, or fails as the attempt to allocate one did. It is in the list when the list names
+/// it, whatever the record says.
 #[cold]
 fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Result<()> {
     let (mem, record) = (worker.mem(), actor.record);
@@ -280,8 +284,8 @@ fn append_spare<M: Memory>(worker: &Worker<M>, actor: Actor, error: Error) -> Re
     Ok(())
 }
 
-/// Makes sure that the worker's own list has a spare chunk, if there is memory: so keys of a full pool can be removed although the list's chunks
-/// have been freed, and others have taken that memory.
+/// Makes sure that the worker's own list has a spare chunk, if there is memory: so keys of a full pool can be removed
+/// although the list's chunks have been freed, and others have taken that memory.
 pub(in crate::pod) fn have_spare<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> {
     let spare = actor.record.spare();
     if actor != worker.actor() || spare.get(worker.mem()) != 0 {
@@ -300,7 +304,8 @@ pub(in crate::pod) fn have_spare<M: Memory>(worker: &Worker<M>, actor: Actor) ->
     Ok(())
 }
 
-/// Retires an object that the actor has unlinked, and that its record names until this has returned. There must be room.
+/// Retires an object that the actor has unlinked, and that its record names until this has returned. There must be
+/// room.
 #[inline]
 pub fn retire<M: Memory>(worker: &Worker<M>, actor: Actor, object: u64) -> Result<()> {
     retire_named(worker, actor, object)?;
@@ -508,8 +513,8 @@ pub(in crate::pod) fn next_position<M: Memory>(
     })
 }
 
-/// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are in memory; waits until
-/// that and earlier drops are complete.
+/// Drops the chunks of a list that another host has written from this host's cache, so that they are read as they are
+/// in memory; waits until that and earlier drops are complete.
 pub(in crate::pod) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Result<()> {
     if M::COHERENT {
         return Ok(());
@@ -526,8 +531,9 @@ pub(in crate::pod) fn refresh<M: Memory>(worker: &Worker<M>, record: WorkerRecor
     chunks.map(drop)
 }
 
-/// Calls `each` for the objects that wait in a record's list, whichever worker has it. Sees what is in it when the call begins and
-/// stays there, and nothing that left it before. The caller is pinned, unless no worker takes entries out meanwhile.
+/// Calls `each` for the objects that wait in a record's list, whichever worker has it. Sees what is in it when the call
+/// begins and stays there, and nothing that left it before. The caller is pinned, unless no worker takes entries out
+/// meanwhile.
 pub fn pending<M: Memory>(worker: &Worker<M>, record: WorkerRecord, mut each: impl FnMut(u64)) -> Result<()> {
     pending_tagged(worker, record, |object, _| each(object))
 }

@@ -400,7 +400,7 @@ fn a_record_that_nobody_ever_had_has_no_list<M: Mapped>() {
     assert!(chunks(&worker, record).unwrap().is_empty());
 }
 
-fn all_that_waits_is_counted_whoever_retired_it<M: Mapped>() {
+fn all_that_waits_is_counted_whichever_worker_retired_it<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(8);
     let (worker, other) = (pool.worker(), pool.worker());
     retire_some(&worker, 3);
@@ -560,7 +560,7 @@ on_both! {
     others_see_what_is_behind_a_tail_that_fell_behind,
     a_scan_ends_when_the_scanner_says_so,
     a_record_that_nobody_ever_had_has_no_list,
-    all_that_waits_is_counted_whoever_retired_it,
+    all_that_waits_is_counted_whichever_worker_retired_it,
     a_list_that_leads_out_of_the_pool_is_damage,
     a_list_that_is_a_cycle_is_damage_and_has_an_end,
     a_link_to_the_middle_of_a_chunk_is_damage,

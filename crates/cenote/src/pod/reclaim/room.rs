@@ -1,10 +1,11 @@
-//! Room: what an operation does when it finds the pool full. It has published nothing: it gives back what it has allocated, ends its pin, so
-//! that what was retired lately can become reclaimable, collects its own and others' garbage, and tries again.
+//! Room: what an operation does when it finds the pool full. It has published nothing: it gives back what it has
+//! allocated, ends its pin, so that what was retired lately can become reclaimable, collects its own and others'
+//! garbage, and tries again.
 //!
-//! It waits for others only while garbage waits that [would make room](super::would_fit), together with what is free: for readers to end, a
-//! guard of the caller's own among them, and for hosts to flush. It waits a bounded number of times, on incoherent memory for more
-//! of them as long as it sees epochs and flush rounds move on: there each process drops all lines of what waits from its cache, which takes
-//! long for some hundred MiB where processors are few.
+//! It waits for others only while garbage waits that [would make room](super::would_fit), together with what is free:
+//! for readers to end, a guard of the caller's own among them, and for hosts to flush. It waits a bounded number of
+//! times, on incoherent memory for more of them as long as it sees epochs and flush rounds move on: there each process
+//! drops all lines of what waits from its cache, which takes long for some hundred MiB where processors are few.
 
 use std::time::Duration;
 
@@ -18,26 +19,29 @@ use crate::pod::instance::worker::Worker;
 
 /// Attempts of one operation after the first, at most: what each of them frees, others may take.
 const ATTEMPTS_MAX: u32 = 256;
-/// Attempts that freed nothing while nothing moved on, at most: in all a second, plus the attempts' own time; on incoherent memory two, as the
-/// first check of progress has nothing to compare with and counts as progress.
+/// Attempts that freed nothing while nothing moved on, at most: in all a second, plus the attempts' own time; on
+/// incoherent memory two, as the first check of progress has nothing to compare with and counts as progress.
 const WAITS_MAX: u32 = 64;
 /// Attempts that freed nothing, at most, whatever moves on: in all four seconds.
 const WAITS_OF_ALL_MAX: u32 = 160;
-/// Scans in a row that must find too little garbage before the operation stops waiting: a list that moves during a scan is not counted.
+/// Scans in a row that must find too little garbage before the operation stops waiting: a list that moves during a scan
+/// is not counted.
 const SCANS_MAX: u32 = 3;
-/// Attempts that freed no object but gave empty blocks back before that counts for no more than one attempt: the attempts themselves may
-/// take and leave these blocks.
+/// Attempts that freed no object but gave empty blocks back before that counts for no more than one attempt: the
+/// attempts themselves may take and leave these blocks.
 const BLOCKS_MAX: u32 = 32;
-/// Attempts that freed only what idle workers had reserved before that counts as nothing: they may reserve it again between two writes.
+/// Attempts that freed only what idle workers had reserved before that counts as nothing: they may reserve it again
+/// between two writes.
 const WITHDRAWALS_MAX: u32 = 4;
-/// The wait between two attempts that freed nothing: about half of what a background thread sleeps between flush rounds.
+/// The wait between two attempts that freed nothing: about half of what a background thread sleeps between flush
+/// rounds.
 const MOMENT: Duration = Duration::from_micros(500);
 /// The wait after [`SHORT_WAITS`]: a worker that holds memory may wait for a processor.
 const LONG_MOMENT: Duration = Duration::from_millis(30);
 /// Waits of a short moment.
 const SHORT_WAITS: u32 = 32;
-/// Waits after each of which all blocks, and what waits in them, are scanned; later waits scan only now and then: a scan costs a round
-/// trip or two a block.
+/// Waits after each of which all blocks, and what waits in them, are scanned; later waits scan only now and then: a
+/// scan costs a round trip or two a block.
 const WATCHFUL_WAITS: u32 = 4;
 /// Of the later waits, one in this many scans all blocks, and so does the last.
 const WALK_EVERY: u32 = 8;
@@ -59,7 +63,8 @@ pub struct Room<'w, M: Memory> {
     had_blocks: bool,
 }
 
-/// Tries an operation until it succeeds, as long as room can be made for it. An attempt that fails gives back what it had allocated.
+/// Tries an operation until it succeeds, as long as room can be made for it. An attempt that fails gives back what it
+/// had allocated.
 pub fn with_room<M: Memory, T>(worker: &Worker<M>, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let mut room = Room::new(worker);
     loop {
@@ -86,8 +91,9 @@ impl<'w, M: Memory> Room<'w, M> {
         }
     }
 
-    /// Makes room after an attempt that failed with this error, if the pool was full and there may be room now: then the caller must try the
-    /// operation again. Else returns the error. The caller has given back what it had allocated, and is in no pin of this operation.
+    /// Makes room after an attempt that failed with this error, if the pool was full and there may be room now: then
+    /// the caller must try the operation again. Else returns the error. The caller has given back what it had
+    /// allocated, and is in no pin of this operation.
     #[cold]
     pub fn make_after(&mut self, error: Error) -> Result<()> {
         match error {

@@ -1,9 +1,10 @@
-//! Taking over the retired lists and the reserves of idle workers: what a worker has retired must not wait until that worker writes
-//! again, nor may free cells be for it alone where others have no memory.
+//! Taking over the retired lists and the reserves of idle workers: what a worker has retired must not wait until that
+//! worker writes again, nor may free cells be for it alone where others have no memory.
 //!
-//! A worker *holds* its list and its reserves while it may change them: [`Worker::hold_list`], around each operation that writes. A worker that
-//! finds a list not held moves all of it to its own, in one transaction under the allocator's lock. Reserves are given back by the same steps
-//! by which recovery gives back those of the dead ([`withdraw_reserves`]; coherent memory only).
+//! A worker *holds* its list and its reserves while it may change them: [`Worker::hold_list`], around each operation
+//! that writes. A worker that finds a list not held moves all of it to its own, in one transaction under the
+//! allocator's lock. Reserves are given back by the same steps by which recovery gives back those of the dead
+//! ([`withdraw_reserves`]; coherent memory only).
 //!
 //! | step | word | by | a crash leaves |
 //! |---|---|---|---|
@@ -15,20 +16,21 @@
 //! | or give back the reserves | cells, block table, *reserve* | the same | some cells free, some blocks nobody's: an odd version, as above, has their worker give back the rest |
 //! | give the lock back | | the same | a dead worker's lock |
 //!
-//! **Coherent memory.** The worker stores *busy*, then loads *list version*; the taker stores *list version*, then loads *busy*, with
-//! a full barrier between the two on both sides (the worker's is executed for it, as for announcements). So either the worker finds
-//! another version than it knows, or it is found busy. In the first case it waits for the allocator's lock, and then learns what has become of
-//! its list; in the second the list is left alone.
+//! **Coherent memory.** The worker stores *busy*, then loads *list version*; the taker stores *list version*, then
+//! loads *busy*, with a full barrier between the two on both sides (the worker's is executed for it, as for
+//! announcements). So either the worker finds another version than it knows, or it is found busy. In the first case it
+//! waits for the allocator's lock, and then learns what has become of its list; in the second the list is left alone.
 //!
-//! **Incoherent memory.** The list lies in the cache of the worker's host, so only the background thread of its process takes it over. The
-//! two agree by a word of the process. The thread takes a list after a second without change, as the worker then begins with memory that lies
-//! in no cache; after 8 ms if a worker has asked for lists since the thread last took this one: because the pool is full, or by hand
-//! ([`ask_for_lists`]).
+//! **Incoherent memory.** The list lies in the cache of the worker's host, so only the background thread of its process
+//! takes it over. The two agree by a word of the process. The thread takes a list after a second without change, as the
+//! worker then begins with memory that lies in no cache; after 8 ms if a worker has asked for lists since the thread
+//! last took this one: because the pool is full, or by hand ([`ask_for_lists`]).
 //!
-//! A worker that leaves holds its list until its record is free, and after that: the next worker of the place begins anew.
+//! A worker that leaves holds its list until its record is free, and after that: the next worker of the place begins
+//! anew.
 //!
-//! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object that is
-//! or may be in a list. Recovery that searches the lists of others for an object counts moves before and after.
+//! **What others know of the list.** A worker that does not hold its list has begun nothing: its record names no object
+//! that is or may be in a list. Recovery that searches the lists of others for an object counts moves before and after.
 
 use super::retire::{self, lacks, span};
 use crate::error::{Error, Result};
@@ -89,8 +91,8 @@ impl<M: Memory> Worker<M> {
         ListHold { worker: self }
     }
 
-    /// Keeps the worker's retired list from being taken over until the guard is dropped. Holds nest. On coherent memory two stores to own lines;
-    /// on incoherent memory two to words of the process.
+    /// Keeps the worker's retired list from being taken over until the guard is dropped. Holds nest. On coherent memory
+    /// two stores to own lines; on incoherent memory two to words of the process.
     #[inline]
     pub fn hold_list(&self) -> Result<ListHold<'_, M>> {
         if self.reclaim.holds.get() == 0 {
@@ -105,7 +107,7 @@ impl<M: Memory> Worker<M> {
                     compiler_barrier();
                 } else {
                     // PAIRS WITH: pod::reclaim::takeover::of_idle
-                    record.busy().announce(mem, 1);
+                    record.busy().store_seq_cst(mem, 1);
                 }
                 // PAIRS WITH: pod::reclaim::takeover::of_idle, pod::reclaim::takeover::withdraw_reserves
                 if record.list_version().load(mem) != self.reclaim.list_version.get() {
@@ -131,7 +133,8 @@ impl<M: Memory> Worker<M> {
         self.reclaim.holds.get() > 0
     }
 
-    /// Waits until no worker is about to take the list over, and forgets what was known of it. The first time brings the record into order.
+    /// Waits until no worker is about to take the list over, and forgets what was known of it. The first time brings
+    /// the record into order.
     #[cold]
     fn learn_of_list(&self) -> Result<()> {
         let (mem, version) = (self.mem(), self.record().list_version());
@@ -157,7 +160,8 @@ impl<M: Memory> Worker<M> {
         drop(held);
         self.reclaim.recycler.forget();
         if is_odd && self.reclaim.is_tidy.get() {
-            // A worker died, perhaps while giving back what this one has reserved. A record that is not in order yet is brought into order below.
+            // A worker died, perhaps while giving back what this one has reserved. A record that is not in order yet is
+            // brought into order below.
             self.reclaim.holds.set(1);
             let returned = heap::return_reserves(self, self.actor());
             self.reclaim.holds.set(0);
@@ -198,7 +202,8 @@ pub struct Takeover {
 
 /// Moves the retired lists of idle living workers to the caller's own, on coherent memory.
 ///
-/// Cost: three loads a worker; if there is something to take, the allocator's lock, a barrier on all cores, and a transaction a list.
+/// Cost: three loads a worker; if there is something to take, the allocator's lock, a barrier on all cores, and a
+/// transaction a list.
 pub(in crate::pod) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> Result<Takeover> {
     let mem = worker.mem();
     let mut seen = worker.reclaim.tails_seen.take();
@@ -223,8 +228,8 @@ pub(in crate::pod) fn take_over<M: Memory>(worker: &Worker<M>, whose: Whose) -> 
     Ok(Takeover { taken, left })
 }
 
-/// Asks the background threads of all processes for the retired lists of their idle workers, on incoherent memory: each takes over those that
-/// have not changed for 8 ms, once.
+/// Asks the background threads of all processes for the retired lists of their idle workers, on incoherent memory: each
+/// takes over those that have not changed for 8 ms, once.
 ///
 /// Cost: an exchange.
 pub(in crate::pod) fn ask_for_lists<M: Memory>(worker: &Worker<M>) {
@@ -235,13 +240,14 @@ pub(in crate::pod) fn ask_for_lists<M: Memory>(worker: &Worker<M>) {
     }
 }
 
-/// Gives back what idle living workers have reserved, cells and the blocks that they take them from, on coherent memory. Returns how many
-/// workers that were.
+/// Gives back what idle living workers have reserved, cells and the blocks that they take them from, on coherent
+/// memory. Returns how many workers that were.
 ///
-/// The steps are those of [`take_over`]. A worker that dies at it leaves an odd version: the idle worker gives its reserves back itself when it
-/// writes next, and finds the cells free that are.
+/// The steps are those of [`take_over`]. A worker that dies at it leaves an odd version: the idle worker gives its
+/// reserves back itself when it writes next, and finds the cells free that are.
 ///
-/// Cost: some fifty loads a worker; if one has something, the allocator's lock, a barrier on all cores, and two exchanges a block.
+/// Cost: some fifty loads a worker; if one has something, the allocator's lock, a barrier on all cores, and two
+/// exchanges a block.
 pub(in crate::pod) fn withdraw_reserves<M: Memory>(worker: &Worker<M>) -> Result<u32> {
     let candidates = candidates(worker, |record, _| {
         heap::may_be_withdrawn(worker, actor_of(worker, record))
@@ -258,11 +264,11 @@ pub(in crate::pod) fn withdraw_reserves<M: Memory>(worker: &Worker<M>) -> Result
     })
 }
 
-/// Calls `each` for the records of candidates that are idle, while they hold neither their lists nor their reserves; with the version that
-/// says so. Returns for how many.
+/// Calls `each` for the records of candidates that are idle, while they hold neither their lists nor their reserves;
+/// with the version that says so. Returns for how many.
 ///
-/// A version that was odd before stays odd: a worker may have died while giving back what that worker has reserved, and only that worker
-/// can tell.
+/// A version that was odd before stays odd: a worker may have died while giving back what that worker has reserved, and
+/// only that worker can tell.
 fn of_idle<M: Memory>(
     worker: &Worker<M>,
     candidates: Vec<(WorkerRecord, u64)>,
@@ -291,7 +297,8 @@ fn of_idle<M: Memory>(
     // PAIRS WITH: pod::reclaim::takeover::Worker::hold_list
     let has_barrier = mem.barrier_everywhere();
     if !has_barrier && !mutant::is(Mutant::TakenWithoutFence) {
-        // A kernel that cannot do it has executed no barrier here either: `busy` must not be read before the versions are seen.
+        // A kernel that cannot do it has executed no barrier here either: `busy` must not be read before the versions
+        // are seen.
         mem.fence();
     }
     let is_certain = has_barrier || !somebody_relies_on_it(worker);
@@ -325,8 +332,8 @@ fn of_idle<M: Memory>(
     Ok(count)
 }
 
-/// Living workers other than the caller that hold nothing now and have what is asked for, with the words of their states. On coherent
-/// memory; else none.
+/// Living workers other than the caller that hold nothing now and have what is asked for, with the words of their
+/// states. On coherent memory; else none.
 fn candidates<M: Memory>(
     worker: &Worker<M>,
     mut has_it: impl FnMut(WorkerRecord, usize) -> bool,
@@ -359,8 +366,8 @@ fn actor_of<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> Actor {
     }
 }
 
-/// Whether a record says that its worker is in no operation, and recovery would have nothing to finish. It is so whenever the
-/// list is not held, unless a worker died.
+/// Whether a record says that its worker is in no operation, and recovery would have nothing to finish. It is so
+/// whenever the list is not held, unless a worker died.
 pub(crate) fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) -> u64) -> bool {
     let [first, second] = record.secondaries();
     let [third, fourth] = record.old_secondaries();
@@ -381,8 +388,8 @@ pub(crate) fn has_nothing_begun(record: WorkerRecord, value: impl Fn(OwnedWord) 
         .all(|word| value(word) == 0)
 }
 
-/// Moves the list of a free record to the caller's own, on coherent memory; the caller has claimed the record, and holds its own list. What
-/// its last worker could not finish is finished first. Nothing is freed by that.
+/// Moves the list of a free record to the caller's own, on coherent memory; the caller has claimed the record, and
+/// holds its own list. What its last worker could not finish is finished first. Nothing is freed by that.
 pub(in crate::pod) fn adopt_list<M: Memory>(worker: &Worker<M>, from: Actor) -> Result<u64> {
     finish_what_was_begun(worker, from)?;
     let _held = lock::acquire(worker, HEAP_LOCK)?;
@@ -399,8 +406,8 @@ pub(in crate::pod) fn finish_what_was_begun<M: Memory>(worker: &Worker<M>, from:
     }
 }
 
-/// Moves a list to the caller's own: before it if it begins with what was retired earlier, else after it. The caller has the allocator's
-/// lock, and no worker changes the list. `false` if it is empty or not in order.
+/// Moves a list to the caller's own: before it if it begins with what was retired earlier, else after it. The caller
+/// has the allocator's lock, and no worker changes the list. `false` if it is empty or not in order.
 fn move_list<M: Memory>(
     worker: &Worker<M>,
     from: WorkerRecord,
@@ -500,8 +507,8 @@ fn goes_first<M: Memory>(
         }
 }
 
-/// Moves all chunks of an idle worker's list but the last one, which that worker needs, to the front of the caller's own, on coherent memory.
-/// `false` if there are none, or the list is not in order.
+/// Moves all chunks of an idle worker's list but the last one, which that worker needs, to the front of the caller's
+/// own, on coherent memory. `false` if there are none, or the list is not in order.
 fn move_all_but_the_last<M: Memory>(worker: &Worker<M>, from: WorkerRecord, version: u64) -> Result<bool> {
     let own = worker.record();
     let (head, tail) = span(worker, from)?;
@@ -590,7 +597,8 @@ fn chunk_to_leave<M: Memory>(worker: &Worker<M>, from: WorkerRecord, whom: Whom)
     })
 }
 
-/// Whether a worker that takes a list over can then retire without another chunk: its last chunk has room, or all its entries can be freed at once.
+/// Whether a worker that takes a list over can then retire without another chunk: its last chunk has room, or all its
+/// entries can be freed at once.
 fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     let tail = Position::decode(from.tail().get(worker.mem()));
     if has_much_room(worker, tail) {
@@ -606,7 +614,8 @@ fn gets_room<M: Memory>(worker: &Worker<M>, from: WorkerRecord) -> bool {
     is_reclaimable && walked.is_ok()
 }
 
-/// Whether a list that ends there has room for about as much as a spare chunk has: a spare chunk is not given away for a few entries.
+/// Whether a list that ends there has room for about as much as a spare chunk has: a spare chunk is not given away for
+/// a few entries.
 fn has_much_room<M: Memory>(worker: &Worker<M>, tail: Position) -> bool {
     !lacks(worker, tail, (worker.limits().chunk_entries / 2).max(ROOM))
 }
@@ -642,8 +651,8 @@ struct Seen {
 }
 
 impl Quiet {
-    /// Takes over the lists of this process's workers that have not changed for some ticks, fewer on request; `ticks` have passed since the
-    /// last call.
+    /// Takes over the lists of this process's workers that have not changed for some ticks, fewer on request; `ticks`
+    /// have passed since the last call.
     pub(in crate::pod) fn take_over<M: Memory>(
         &mut self,
         worker: &Worker<M>,
@@ -739,8 +748,8 @@ fn take_over_locally<M: Memory>(worker: &Worker<M>, pin: &LocalPin) -> Result<bo
     outcome
 }
 
-/// A word by which a worker and the background thread of its process agree which of them changes the worker's list. On incoherent memory the
-/// worker holds it from the beginning: its host's cache has an old list.
+/// A word by which a worker and the background thread of its process agree which of them changes the worker's list. On
+/// incoherent memory the worker holds it from the beginning: its host's cache has an old list.
 pub(in crate::pod) fn first_owner<M: Memory>() -> LocalWord {
     LocalWord::new(if M::COHERENT { FREE } else { HELD })
 }

@@ -8,7 +8,8 @@
 //! | write it back | | a claim | |
 //! | give it back | *state* | a vacant record | |
 //!
-//! A damaged list is left as it is, and [kept as a failure](crate::pod::instance::failures): it keeps no worker from collecting.
+//! A damaged list is left as it is, and [kept as a failure](crate::pod::instance::failures): it keeps no worker from
+//! collecting.
 
 use super::collect::{collect, make_way};
 use super::retire::{refresh, spare};
@@ -25,9 +26,10 @@ use crate::pod::format::superblock::ORPHANS;
 use crate::pod::instance::failures::Task;
 use crate::pod::instance::worker::Worker;
 
-/// Takes what vacant records still hold, from `most` at most: a record that another worker takes meanwhile counts, one that cannot be emptied
-/// does not. On coherent memory their lists are moved to the caller's own, which it holds. Elsewhere a list stays where it is, as its flush
-/// round does, for any worker to go on with: as much is freed as one scan covers. Returns how many objects were freed.
+/// Takes what vacant records still hold, from `most` at most: a record that another worker takes meanwhile counts, one
+/// that cannot be emptied does not. On coherent memory their lists are moved to the caller's own, which it holds.
+/// Elsewhere a list stays where it is, as its flush round does, for any worker to go on with: as much is freed as one
+/// scan covers. Returns how many objects were freed.
 pub fn adopt<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64> {
     let mem = worker.mem();
     let (mut freed, mut taken) = (0, 0);
@@ -78,8 +80,9 @@ pub fn adopt<M: Memory>(worker: &Worker<M>, least: u64, most: u32) -> Result<u64
     Ok(freed)
 }
 
-/// Takes what a record that the caller has claimed, and that has no worker, still holds: on coherent memory moves its list to the caller's own,
-/// which it holds; elsewhere frees as much as one scan covers. Returns how many objects were freed.
+/// Takes what a record that the caller has claimed, and that has no worker, still holds: on coherent memory moves its
+/// list to the caller's own, which it holds; elsewhere frees as much as one scan covers. Returns how many objects were
+/// freed.
 pub(in crate::pod) fn empty<M: Memory>(worker: &Worker<M>, actor: Actor, least: u64) -> Result<u64> {
     match M::COHERENT {
         true => adopt_list(worker, actor),
@@ -159,8 +162,8 @@ fn with_claim<M: Memory, T>(
     };
     let done = act(actor);
     record.write_back(mem);
-    // The work is visible by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were waited for. Not so
-    // work left in the middle.
+    // The work is visible by now: on coherent memory a list was moved under a lock, elsewhere the record's lines were
+    // waited for. Not so work left in the middle.
     // PAIRS WITH: pod::commit::attach::attach_at, pod::reclaim::vacant::with_claim
     let _ = match done {
         Ok(_) => state.compare_exchange_acquire(mem, claimed, word),

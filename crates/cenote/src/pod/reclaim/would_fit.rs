@@ -1,9 +1,11 @@
-//! Whether there would be room if all that waits were free, so that a write which found the pool full should wait for others.
+//! Whether there would be room if all that waits were free, so that a write which found the pool full should wait for
+//! others.
 //!
-//! For an object of a slab it is enough that as many bytes wait: a cell or a block may come of them; and if a list's next chunk is what is
-//! missing, it is not needed once the list's entries are freed. Everything else needs adjacent frames. These may come from free frames,
-//! holes, retired extents, blocks whose objects all are free or wait, and frames that the pool may grow by. All of it changes during the
-//! scan, so the answer is a guess, and good for a moment.
+//! For an object of a slab it is enough that as many bytes wait: a cell or a block may come of them; and if a list's
+//! next chunk is what is missing, it is not needed once the list's entries are freed. Everything else needs adjacent
+//! frames. These may come from free frames, holes, retired extents, blocks whose objects all are free or wait, and
+//! frames that the pool may grow by. All of it changes during the scan, so the answer is a guess, and good for a
+//! moment.
 
 use std::collections::BTreeMap;
 
@@ -38,12 +40,12 @@ enum Waiting {
     Blocks(BTreeMap<u64, u32>),
 }
 
-/// Whether there would be room for `bytes`, if all that waits in lists were free; `may_grow` says whether the file system lets the pool grow,
-/// and fill holes. Where nothing waits, free frames are not scanned, unless this `is_last_scan`: others may have freed some since the caller
-/// has tried.
+/// Whether there would be room for `bytes`, if all that waits in lists were free; `may_grow` says whether the file
+/// system lets the pool grow, and fill holes. Where nothing waits, free frames are not scanned, unless this
+/// `is_last_scan`: others may have freed some since the caller has tried.
 ///
-/// Cost: a sync load for each waiting object, up to [`OBJECTS_MAX`], and for each block and extent of the pool, and the cells
-/// of blocks in which something waits.
+/// Cost: a sync load for each waiting object, up to [`OBJECTS_MAX`], and for each block and extent of the pool, and the
+/// cells of blocks in which something waits.
 pub fn would_fit<M: Memory>(
     worker: &Worker<M>,
     bytes: u64,
@@ -152,8 +154,8 @@ fn waiting<M: Memory>(worker: &Worker<M>, bytes: u64) -> Waiting {
     }
 }
 
-/// The objects that a worker is freeing just now: they are in no list any more, and not free yet. Where the worker has lost its processor, that
-/// lasts. The result may be out of date: that costs a wait more or less.
+/// The objects that a worker is freeing just now: they are in no list any more, and not free yet. Where the worker has
+/// lost its processor, that lasts. The result may be out of date: that costs a wait more or less.
 fn being_freed<M: Memory>(worker: &Worker<M>, record: WorkerRecord) -> impl Iterator<Item = u64> {
     let mem = worker.mem();
     let chunk = record.freeing().peek_speculative(mem) & !INDEX_MASK;

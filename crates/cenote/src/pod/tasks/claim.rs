@@ -1,7 +1,7 @@
 //! Taking tasks: which worker works on what next. All of it is a hint.
 //!
-//! Tasks are claimed by chunks. Each chunk has two claims: its *owner* works on it upwards, its *helper* downwards, until
-//! they meet. A claim is an identity, or 0. In this order a worker looks for work:
+//! Tasks are claimed by chunks. Each chunk has two claims: its *owner* works on it upwards, its *helper* downwards,
+//! until they meet. A claim is an identity, or 0. In this order a worker looks for work:
 //!
 //! 1. the next task of the chunk that it has, if the claim is still its own;
 //! 2. an unclaimed chunk, by the hint;
@@ -25,7 +25,7 @@ use crate::pod::lock::is_gone;
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextTask {
     /// This task.
     Task(u64),
     /// Nothing at present: other workers have the phase's last tasks. Ask again in a while.
@@ -53,12 +53,12 @@ pub struct Mine {
 /// A chunk that may be stuck: what was seen of it, and how often.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Suspect {
-    seen: Seen,
+    seen: ChunkState,
     looks: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct ChunkState {
     chunk: u64,
     owner: u64,
     helper: u64,
@@ -66,20 +66,21 @@ struct Seen {
 }
 
 impl<M: Memory> TaskList<M> {
-    /// Takes the next task. A chunk at which nothing has changed for `timeout` calls that ended with [`Next::Wait`] is
-    /// taken over, even from a living worker.
+    /// Takes the next task. A chunk at which nothing has changed for `polls` calls that ended with [`NextTask::Wait`]
+    /// is taken over, even from a living worker.
     ///
-    /// Cost: two loads for the next task of a chunk; a load and two compare-exchanges more for a fresh chunk. Where there is
-    /// none, for each chunk of the phase that has tasks left: lines of slots, two loads, and whether its claimers live
-    /// ([`is_gone`]).
-    pub fn take(&self, timeout: u64) -> Result<Next> {
+    /// Cost: two loads for the next task of a chunk; a load and two compare-exchanges more for a fresh chunk. Where
+    /// there is none, for each chunk of the phase that has tasks left: lines of slots, two loads, and whether its
+    /// claimers live ([`is_gone`]).
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn take(&self, polls: u64) -> Result<NextTask> {
         loop {
             if let Some(task) = self.go_on() {
-                return Ok(Next::Task(task));
+                return Ok(NextTask::Task(task));
             }
             let below = self.advance();
             let Some(phase) = self.phase_of(below) else {
-                return Ok(Next::Done);
+                return Ok(NextTask::Done);
             };
             if self.claim_fresh(phase) {
                 continue;
@@ -90,21 +91,22 @@ impl<M: Memory> TaskList<M> {
             {
                 continue;
             }
-            if !self.claim_used(phase, below, timeout) {
-                return Ok(Next::Wait);
+            if !self.claim_used(phase, below, polls) {
+                return Ok(NextTask::Wait);
             }
         }
     }
 
     /// Whether every task has its result.
     ///
-    /// Cost: a line fetch for each eight tasks since the last call of this or of [`TaskList::take`], and one at the end.
+    /// Cost: a line fetch for each eight tasks since the last call of this or of [`TaskList::take`], and one at the
+    /// end.
     pub fn is_done(&self) -> bool {
         self.advance() == self.len()
     }
 
-    /// Whether a phase and all before it have all their results. Costs as [`TaskList::is_done`]; of a phase that there is
-    /// not, all tasks.
+    /// Whether a phase and all before it have all their results. Costs as [`TaskList::is_done`]; of a phase that there
+    /// is not, all tasks.
     pub fn is_phase_done(&self, phase: usize) -> bool {
         let end = self
             .layout
@@ -212,7 +214,7 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Claims a chunk that another worker has or had; returns whether there was one to claim.
-    fn claim_used(&self, phase: &Phase, below: u64, timeout: u64) -> bool {
+    fn claim_used(&self, phase: &Phase, below: u64, polls: u64) -> bool {
         let (mem, me) = (self.worker.mem(), self.worker.identity());
         let is_free = |claimer: u64| {
             if claimer == me || claimer == 0 || mutant::is(Mutant::ClaimOfTheDead) {
@@ -234,26 +236,26 @@ impl<M: Memory> TaskList<M> {
             if left > 1 && is_free(helper) && self.claim(phase, chunk, Role::Helper, helper) {
                 return true;
             }
-            first.get_or_insert(Seen {
+            first.get_or_insert(ChunkState {
                 chunk,
                 owner,
                 helper,
                 left,
             });
         }
-        first.is_some_and(|seen| self.is_stuck(seen, timeout) && self.seize(phase, seen))
+        first.is_some_and(|seen| self.is_stuck(seen, polls) && self.seize(phase, seen))
     }
 
     /// Takes a chunk over from a living worker.
-    fn seize(&self, phase: &Phase, seen: Seen) -> bool {
+    fn seize(&self, phase: &Phase, seen: ChunkState) -> bool {
         self.claim(phase, seen.chunk, Role::Owner, seen.owner)
     }
 
     /// Records what was seen of the first chunk that is not done; returns whether it has been like that for too long.
-    fn is_stuck(&self, seen: Seen, timeout: u64) -> bool {
+    fn is_stuck(&self, seen: ChunkState, polls: u64) -> bool {
         let before = self.suspect.get();
         let looks = if before.seen == seen { before.looks + 1 } else { 0 };
-        let is_stuck = looks >= timeout;
+        let is_stuck = looks >= polls;
         let looks = if is_stuck { 0 } else { looks };
         self.suspect.set(Suspect { seen, looks });
         is_stuck

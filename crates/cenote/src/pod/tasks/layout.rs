@@ -255,8 +255,8 @@ pub fn create<M: Memory>(worker: &Worker<M>, plan: &Plan) -> Result<u64> {
     if mutant::is(Mutant::TasksNotWrittenBack) {
         return Ok(header);
     }
-    // From here on other workers use these words past the cache; no line of this host may cover them. Complete before the list is published,
-    // with its name.
+    // From here on other workers use these words past the cache; no line of this host may cover them. Complete before
+    // the list is published, with its name.
     mem.invalidate(header, len);
     Ok(header)
 }

@@ -1,8 +1,8 @@
 //! A task list: work that outlives its workers (Lupin, sections 3.5 and 4).
 //!
-//! A list has a fixed number of tasks, in phases. Any number of workers take tasks, and put one result each into the pool. A result
-//! is there exactly once, whichever workers die: one compare-exchange publishes it in its task's slot, like a binding of a map.
-//! Everything else is a hint.
+//! A list has a fixed number of tasks, in phases. Any number of workers take tasks, and put one result each into the
+//! pool. A result is there exactly once, whichever workers die: one compare-exchange publishes it in its task's slot,
+//! like a binding of a map. Everything else is a hint.
 //!
 //! | words | writer | what a crash leaves | who repairs it |
 //! |---|---|---|---|
@@ -11,11 +11,11 @@
 //! | hint (S) | a worker that claims a fresh chunk | a hint that lags behind | the next worker that claims |
 //! | shares, one a worker (O) | the worker that commits: the number of its results | the count before, or after | recovery, in the dead worker's name |
 //!
-//! **A phase begins when all results of those before it are there.** No worker has to be alive for that: slots say it, and a worker
-//! that waits takes over what the dead have claimed. So there is no barrier that a death could hold up.
+//! **A phase begins when all results of those before it are there.** No worker has to be alive for that: slots say it,
+//! and a worker that waits takes over what the dead have claimed. So there is no barrier that a death could hold up.
 //!
-//! **Claims** only save double work. If two workers do one task, both commit, and one of them succeeds. Hence a claim may be
-//! taken over by mistake, and clocks decide only which worker works when.
+//! **Claims** only save double work. If two workers do one task, both commit, and one of them succeeds. Hence a claim
+//! may be taken over by mistake, and clocks decide only which worker works when.
 //!
 //! Protocol and crash analysis: `docs/protocols/tasks.md`.
 
@@ -36,10 +36,10 @@ use crate::pod::instance::worker::Worker;
 use crate::pod::names::directory::{self, KIND_TASKS};
 
 pub use audit::Audited;
-pub use claim::Next;
+pub use claim::NextTask;
 use layout::Layout;
 pub use layout::{CHUNK_MAX, PHASES_MAX, TASKS_MAX};
-pub use result::{Committed, Outcome};
+pub use result::{Committed, TaskResult};
 
 /// The parameters of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +149,8 @@ impl<M: Memory> TaskList<M> {
     }
 
     /// Where its header is.
-    pub fn header(&self) -> u64 {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn header(&self) -> u64 {
         self.layout.header()
     }
 

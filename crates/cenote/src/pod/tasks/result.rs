@@ -1,12 +1,12 @@
 //! Results: committed exactly once, read in place, forgotten when they are no longer needed.
 //!
-//! A result is an object of the pool: its length (8 bytes), its bytes. A task's slot holds 0, then the result's offset, and
-//! after it was forgotten the mark of the worker that forgot it; it never goes back. So of all workers that commit one, the first is the
-//! one whose compare-exchange finds 0.
+//! A result is an object of the pool: its length (8 bytes), its bytes. A task's slot holds 0, then the result's offset,
+//! and after it was forgotten the mark of the worker that forgot it; it never goes back. So of all workers that commit
+//! one, the first is the one whose compare-exchange finds 0.
 //!
-//! **Crash.** The operation record says what is published where (`publish`): recovery finishes it, or gives the object back.
-//! Only the slot decides whether a commit has happened, or, if the result was forgotten since, the evidence that the
-//! forgetting worker has left.
+//! **Crash.** The operation record says what is published where (`publish`): recovery finishes it, or gives the object
+//! back. Only the slot decides whether a commit has happened, or, if the result was forgotten since, the evidence that
+//! the forgetting worker has left.
 
 use std::ops::Deref;
 
@@ -62,12 +62,12 @@ impl Slot {
 }
 
 /// A task's result, in place. It pins, so keep it briefly.
-pub struct Outcome<'l, M: Memory> {
+pub struct TaskResult<'l, M: Memory> {
     bytes: &'l [u8],
     _pin: Pin<'l, M>,
 }
 
-impl<M: Memory> Deref for Outcome<'_, M> {
+impl<M: Memory> Deref for TaskResult<'_, M> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -78,8 +78,8 @@ impl<M: Memory> Deref for Outcome<'_, M> {
 impl<M: Memory> TaskList<M> {
     /// Sets a task's result, if it has none.
     ///
-    /// Cost: a load of the slot; if that is open, an object, and one compare-exchange as for a write to a map. A task that has
-    /// its result costs the load alone.
+    /// Cost: a load of the slot; if that is open, an object, and one compare-exchange as for a write to a map. A task
+    /// that has its result costs the load alone.
     ///
     /// Errors: [`Error::Option`](crate::Error::Option), [`Error::Full`](crate::Error::Full).
     pub fn commit(&self, task: u64, result: &[u8]) -> Result<Committed> {
@@ -131,7 +131,7 @@ impl<M: Memory> TaskList<M> {
     /// Cost: a load of the slot, and the result's lines.
     ///
     /// Errors: [`Error::Option`](crate::Error::Option).
-    pub fn result(&self, task: u64) -> Result<Option<Outcome<'_, M>>> {
+    pub fn result(&self, task: u64) -> Result<Option<TaskResult<'_, M>>> {
         self.check_task(task)?;
         let pin = self.worker.pin()?;
         let slot = self.layout.slot(task);
@@ -139,7 +139,7 @@ impl<M: Memory> TaskList<M> {
         match Slot::decode(slot.load(self.worker.mem())) {
             Slot::Open | Slot::Forgotten => Ok(None),
             Slot::Damaged => Err(Error::corrupt("a task's slot", slot.offset())),
-            Slot::Result(object) => Ok(Some(Outcome {
+            Slot::Result(object) => Ok(Some(TaskResult {
                 bytes: self.bytes_of(object)?,
                 _pin: pin,
             })),
@@ -154,7 +154,8 @@ impl<M: Memory> TaskList<M> {
         Ok(self.layout.slot(task).load(self.worker.mem()) != 0)
     }
 
-    /// Frees a task's result, which no worker will read any more. The task stays done. Returns whether there was one to free.
+    /// Frees a task's result, which no worker will read any more. The task stays done. Returns whether there was one to
+    /// free.
     ///
     /// Cost: a load, one compare-exchange, and the retiring and freeing of an object.
     ///

@@ -69,7 +69,8 @@ impl<'r, M: Memory> MapReader<'r, M> {
         Ok(self.len()? == 0)
     }
 
-    /// The pairs of the next groups, and where to go on; `None` at the end. Each group is seen as [`HashMap::step`] sees it.
+    /// The pairs of the next groups, and where to go on; `None` at the end. Each group is seen as [`HashMap::step`]
+    /// sees it.
     ///
     /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn step(&self, from: Cursor) -> Result<(Vec<Pair>, Option<Cursor>)> {
@@ -136,7 +137,8 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
 
     /// A copy of a key's value.
     ///
-    /// Cost: what [`OrderedMap::get`] costs without replication and speculation, two sync loads, and a few microseconds.
+    /// Cost: what [`OrderedMap::get`] costs without replication and speculation, two sync loads, and a few
+    /// microseconds.
     ///
     /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -157,7 +159,8 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
         Ok(self.len()? == 0)
     }
 
-    /// The pairs of the first leaf of a range, all of one moment, and where the next leaf begins; see [`OrderedMap::step`].
+    /// The pairs of the first leaf of a range, all of one moment, and where the next leaf begins; see
+    /// [`OrderedMap::step`].
     ///
     /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn step(&self, range: Range<'_>) -> Result<(Vec<Pair>, Option<Vec<u8>>)> {
@@ -168,7 +171,8 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
         })
     }
 
-    /// Calls `each` for the pairs of a range in ascending order, until it returns `false`; with the guarantee of [`OrderedMap::scan`].
+    /// Calls `each` for the pairs of a range in ascending order, until it returns `false`; with the guarantee of
+    /// [`OrderedMap::scan`].
     ///
     /// Errors: [`Error::Busy`](crate::Error::Busy).
     pub fn scan(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {

@@ -1,9 +1,11 @@
 //! Reading a pool without a place in it.
 //!
-//! This works when all places are taken, when the host has no agent, when records of workers are damaged, and for users who may read the file but not
-//! write it. Nobody knows of such a reader, so nothing waits for it: what it reads may be reused while it reads. So it reads in *attempts*, each a
-//! [`Snapshot`] of its own. It believes what an attempt has read if the epoch has not moved meanwhile; else it tries again. The rule and its
-//! proof are in `docs/protocols/snapshots.md`. It walks structures with the same code as all others, with a worker that has no place.
+//! This works when all places are taken, when the host has no agent, when records of workers are damaged, and for users
+//! who may read the file but not write it. Nobody knows of such a reader, so nothing waits for it: what it reads may be
+//! reused while it reads. So it reads in *attempts*, each a [`Snapshot`] of its own. It believes what an attempt has
+//! read if the epoch has not moved meanwhile; else it tries again. The rule and its proof are in
+//! `docs/protocols/snapshots.md`. It walks structures with the same code as all others, with a worker that has no
+//! place.
 
 mod maps;
 mod open;
@@ -20,7 +22,7 @@ pub(super) use open::{open_to_read, read_head};
 use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::index::hooks;
-use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MapError, Memory, Observer, Snapshot};
+use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MappingError, Memory, ReaderLiveness, Snapshot};
 use crate::pod::format::geometry::{FRAME, Geometry};
 use crate::pod::format::superblock::{COMMITTED, EPOCH, Superblock};
 use crate::pod::instance::process::Identity;
@@ -61,26 +63,26 @@ pub struct Reader<M: Memory = Coherent> {
     superblock: Superblock,
     geometry: Geometry,
     identity: Identity,
-    locks: Option<Arc<Observer>>,
+    locks: Option<Arc<ReaderLiveness>>,
     /// Bytes that may be read now.
-    there: fn(&M) -> std::result::Result<u64, MapError>,
+    there: fn(&M) -> std::result::Result<u64, MappingError>,
     /// Committed frames that the file is known to have.
     checked: LocalWord,
 }
 
 /// The liveness locks, shared.
-struct Locks(Arc<Observer>);
+struct Locks(Arc<ReaderLiveness>);
 
 impl Liveness for Locks {
-    fn try_lock(&self, number: u32) -> std::result::Result<bool, MapError> {
+    fn try_lock(&self, number: u32) -> std::result::Result<bool, MappingError> {
         self.0.try_lock(number)
     }
 
-    fn unlock(&self, number: u32) -> std::result::Result<(), MapError> {
+    fn unlock(&self, number: u32) -> std::result::Result<(), MappingError> {
         self.0.unlock(number)
     }
 
-    fn is_locked(&self, number: u32) -> std::result::Result<bool, MapError> {
+    fn is_locked(&self, number: u32) -> std::result::Result<bool, MappingError> {
         self.0.is_locked(number)
     }
 }
@@ -128,14 +130,16 @@ impl<M: Memory> Reader<M> {
     ///
     /// Cost: a load for each entry of the directory, and its name.
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::Busy`](crate::Error::Busy).
     pub fn map(&self, name: &str) -> Result<MapReader<'_, M>> {
         MapReader::open(self, self.named(name)?)
     }
 
     /// The ordered map of a name, if there is one. Cost: as of [`Reader::map`].
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind), [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::Busy`](crate::Error::Busy).
     pub fn ordered(&self, name: &str) -> Result<OrderedReader<'_, M>> {
         OrderedReader::open(self, self.named(name)?)
     }
@@ -148,7 +152,8 @@ impl<M: Memory> Reader<M> {
         })
     }
 
-    /// Reads until what was read may be believed. `work` gets the number of attempts that failed, and must return nothing that refers to its worker.
+    /// Reads until what was read may be believed. `work` gets the number of attempts that failed, and must return
+    /// nothing that refers to its worker.
     fn read<R>(&self, mut work: impl FnMut(&Rc<Worker<Snapshot<M>>>, u32) -> Result<R>) -> Result<R> {
         for attempt in 0..ATTEMPTS {
             let (result, snapshot) = self.attempt(Manner::Strict, |worker| work(worker, attempt))?;
@@ -191,14 +196,14 @@ impl<M: Memory> Reader<M> {
             },
         );
         let locks = self.locks.clone().filter(|_| manner == Manner::Whole);
-        let pod = Pod::observe(
+        let pod = Pod::open_reader(
             snapshot.clone(),
             self.superblock,
             self.identity.clone(),
             locks.map(|locks| Box::new(Locks(locks)) as Box<dyn Liveness>),
             hooks(),
         )?;
-        let worker = Rc::new(Worker::observe(&Arc::new(pod)));
+        let worker = Rc::new(Worker::of_reader(&Arc::new(pod)));
         Ok((work(&worker), snapshot))
     }
 

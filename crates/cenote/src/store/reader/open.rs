@@ -8,8 +8,9 @@ use std::sync::Arc;
 use super::super::options::Options;
 use super::super::pool::{HEAD_BYTES, Pool, io_error, opened, superblock_of};
 use super::Reader;
+use crate::causes::Foreign;
 use crate::error::{Error, Result};
-use crate::memory::{self, Backing, Mapped, Mapping, Observer, Trust};
+use crate::memory::{self, Backing, Mapped, Mapping, ReaderLiveness, Trust};
 use crate::pod::format::geometry::Geometry;
 use crate::pod::format::superblock::Kind;
 use crate::pod::instance::process::Identity;
@@ -30,7 +31,7 @@ pub(in crate::store) fn read_head(path: &Path, file: File) -> Result<[u8; HEAD_B
         Ok(()) => Ok(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(Error::NotAPool {
             path: path.to_owned(),
-            why: "it is too short".to_owned(),
+            why: Foreign::TooShort,
         }),
         Err(error) => Err(io_error(path)(error)),
     }
@@ -41,7 +42,8 @@ impl<M: Mapped> Pool<M> {
     ///
     /// # Errors
     ///
-    /// Those of [`Pool::open`], except for places, hosts and permission to write. Damage outside the superblock is found when it is read.
+    /// Those of [`Pool::open`], except for places, hosts and permission to write. Damage outside the superblock is
+    /// found when it is read.
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Reader<M>> {
         Reader::open(path.as_ref(), options)
     }
@@ -72,7 +74,7 @@ impl<M: Mapped> Reader<M> {
         let identity = Identity::here(path, lock_file, options.host);
         let reader = Self {
             // Without the liveness locks, all processes count as alive.
-            locks: Observer::open(lock_file, trust).ok().map(Arc::new),
+            locks: ReaderLiveness::open(lock_file, trust).ok().map(Arc::new),
             there: |mem: &M| mem.mapping().file_len(),
             ..Self::over(M::over(Arc::new(mapping))?, superblock, identity)
         };

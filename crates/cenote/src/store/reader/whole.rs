@@ -1,7 +1,8 @@
-//! Reads of the whole pool: its figures, and `fsck`. Both take longer than an epoch may last, so they go on when it moves, and report that.
+//! Reads of the whole pool: its figures, and `fsck`. Both take longer than an epoch may last, so they go on when it
+//! moves, and report that.
 
-use super::super::audit::FsckReport;
-use super::super::passes::{Pass, Passes, pass};
+use super::super::fsck::FsckReport;
+use super::super::fsck_passes::{Pass, Passes, pass};
 use super::super::stat::{Stat, stat};
 use super::{Manner, Reader};
 use crate::error::{Error, Result};
@@ -28,8 +29,8 @@ fn processes<M: Memory>(worker: &Worker<Snapshot<M>>) -> (u32, u32) {
 }
 
 impl<M: Memory> Reader<M> {
-    /// Reads the pool's figures, as [`Pool::stat`](crate::Pool::stat), without those that only a process with a place can know. Of a pool in use
-    /// they may not fit together.
+    /// Reads the pool's figures, as [`Pool::stat`](crate::Pool::stat), without those that only a process with a place
+    /// can know. Of a pool in use they may not fit together.
     pub fn stat(&self) -> Result<Stat> {
         let mut passes = 0;
         loop {
@@ -49,11 +50,12 @@ impl<M: Memory> Reader<M> {
         }
     }
 
-    /// Checks the pool as it is: as [`Pool::fsck`](crate::Pool::fsck), but recovers and frees nothing first. What dead workers had begun counts as
-    /// held by them.
+    /// Checks the pool as it is: as [`Pool::fsck`](crate::Pool::fsck), but recovers and frees nothing first. What dead
+    /// workers had begun counts as held by them.
     ///
-    /// A pass that finds something wrong while others have the pool open is repeated, as by [`Pool::fsck`](crate::Pool::fsck). It takes more memory
-    /// than that: also for the keys and the pages of ordered maps.
+    /// A pass that finds something wrong while others have the pool open is repeated, as by
+    /// [`Pool::fsck`](crate::Pool::fsck). It takes more memory than that: also for the keys and the pages of ordered
+    /// maps.
     pub fn fsck(&self) -> Result<FsckReport> {
         let (mut passes, mut failed) = (Passes::default(), 0);
         loop {

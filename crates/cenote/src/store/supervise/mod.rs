@@ -1,11 +1,12 @@
-//! Supervision of worker processes: starts them, restarts them under the same number, moves them to other hosts, and ends them.
+//! Supervision of worker processes: starts them, restarts them under the same number, moves them to other hosts, and
+//! ends them.
 //!
-//! It needs no pool. A worker is known by its *number*, from 0 on, whatever process runs it: what a process left under its number
-//! (a claim, a share, a file) the next process of that number finds again.
+//! It needs no pool. A worker is known by its *number*, from 0 on, whatever process runs it: what a process left under
+//! its number (a claim, a share, a file) the next process of that number finds again.
 //!
 //! A [`Supervisor`] does nothing by itself. Its owner calls [`Supervisor::poll`] in a loop, which waits until a worker
-//! ends or is due, does what the [policy](Policy) says, and returns what happened. It waits in the kernel and reaps every child.
-//! Dropping it kills the workers. If it is killed itself, they go on; a pool's task list allows that.
+//! ends or is due, does what the [policy](Policy) says, and returns what happened. It waits in the kernel and reaps
+//! every child. Dropping it kills the workers. If it is killed itself, they go on; a pool's task list allows that.
 //!
 //! | state of a number | becomes | when |
 //! |---|---|---|
@@ -14,8 +15,8 @@
 //! | running | due later | it ended and the policy restarts it |
 //! | running | over | it ended and the policy does not restart it, or gives it up, or the supervisor is stopping |
 //!
-//! **Hosts** are numbers too. The function that makes commands knows what they stand for: a prefix such as `ssh name`, a namespace, a
-//! pool's host id.
+//! **Hosts** are numbers too. The function that makes commands knows what they stand for: a prefix such as `ssh name`,
+//! a namespace, a pool's host id.
 //!
 //! Threads of one process are supervised in the same way: [`run_threads`].
 
@@ -193,7 +194,8 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         }
     }
 
-    /// Starts the workers that are due, waits for an end or for the next that is due, for this long at most, and returns what happened.
+    /// Starts the workers that are due, waits for an end or for the next that is due, for this long at most, and
+    /// returns what happened.
     pub fn poll(&mut self, at_most: Duration) -> Vec<Event> {
         let mut events = Vec::new();
         self.start_due(&mut events);
@@ -245,8 +247,8 @@ impl<F: FnMut(&Start) -> Command> Supervisor<F> {
         }
     }
 
-    /// Counts a host as lost: kills its processes here, and starts its workers on the other hosts. Returns `false`, and changes nothing, if
-    /// there are no others.
+    /// Counts a host as lost: kills its processes here, and starts its workers on the other hosts. Returns `false`, and
+    /// changes nothing, if there are no others.
     pub fn lose_host(&mut self, host: usize) -> bool {
         let is_last = (0..self.hosts.len()).all(|other| other == host || self.hosts[other].is_lost);
         if is_last || self.hosts.get(host).is_none_or(|host| host.is_lost) {

@@ -32,8 +32,8 @@ pub struct Policy {
     pub wait_most: Duration,
     /// How long a worker has between SIGTERM and SIGKILL. Default 5 s.
     pub grace: Duration,
-    /// After so many failures in a row on one host, each sooner than [`Policy::wait_most`], the host counts as lost, and its
-    /// workers are started on the others. Default: never.
+    /// After so many failures in a row on one host, each sooner than [`Policy::wait_most`], the host counts as lost,
+    /// and its workers are started on the others. Default: never.
     pub lost_after: Option<u32>,
 }
 
@@ -52,8 +52,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// How long a restart waits after so many failures in a row. Random between half of the time and all of it, so that workers that
-    /// failed together do not restart together.
+    /// How long a restart waits after so many failures in a row. Random between half of the time and all of it, so that
+    /// workers that failed together do not restart together.
     fn wait(&self, failures: u32, jitter: &mut Jitter) -> Duration {
         let doubled = self
             .wait_first

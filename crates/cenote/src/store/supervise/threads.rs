@@ -1,7 +1,8 @@
-//! Supervision of threads: restarts threads of one process that panic or fail, each as a new thread under the same number.
+//! Supervision of threads: restarts threads of one process that panic or fail, each as a new thread under the same
+//! number.
 //!
-//! A thread that panics gives back what it held in a pool as it unwinds; the next owners of its locks are told. A restarted thread has
-//! nothing of the last one: its pool's worker, its locks and its notes are its own.
+//! A thread that panics gives back what it held in a pool as it unwinds; the next owners of its locks are told. A
+//! restarted thread has nothing of the last one: its pool's worker, its locks and its notes are its own.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -68,7 +69,8 @@ pub struct ThreadFate {
     pub end: ThreadEnd,
 }
 
-/// Which start ended, how, and after how long. The thread measures the time itself, as the receiver may be busy with `ended` of others.
+/// Which start ended, how, and after how long. The thread measures the time itself, as the receiver may be busy with
+/// `ended` of others.
 type EndNotice = (ThreadStart, ThreadEnd, Duration);
 
 struct Slot {
@@ -78,9 +80,9 @@ struct Slot {
     fate: ThreadFate,
 }
 
-/// Runs so many threads, and restarts threads that panic or fail, as the [policy](Policy) says. Returns the fate of each when no thread runs
-/// and none will. Calls `ended` for each end, in the calling thread; if it breaks off, no thread is restarted. The policy's grace and lost
-/// hosts mean nothing here: threads cannot be ended from outside.
+/// Runs so many threads, and restarts threads that panic or fail, as the [policy](Policy) says. Returns the fate of
+/// each when no thread runs and none will. Calls `ended` for each end, in the calling thread; if it breaks off, no
+/// thread is restarted. The policy's grace and lost hosts mean nothing here: threads cannot be ended from outside.
 ///
 /// Panics only if `ended` does; with `panic = "abort"` a panic of a thread ends the process.
 pub fn run_threads<E: Display>(
@@ -166,8 +168,9 @@ fn begin<'scope, E: Display>(
     let refused = tell.clone();
     let body = move || {
         let began = Instant::now();
-        // Others see what a panic leaves half done only in the pool, which is made for that, or in what `work` shares itself. An error may panic too,
-        // when it is formatted or dropped; a thread that did not report its end would be waited for for ever.
+        // Others see what a panic leaves half done only in the pool, which is made for that, or in what `work` shares
+        // itself. An error may panic too, when it is formatted or dropped; a thread that did not report its end would
+        // be waited for for ever.
         let end = match catch_unwind(AssertUnwindSafe(|| {
             work(&start).map_err(|error| error.to_string())
         })) {

@@ -1,16 +1,18 @@
-//! How the agent of a process learns which of the process's directory locks other nodes ask for, however many it has open.
+//! How the agent of a process learns which of the process's directory locks other nodes ask for, however many it has
+//! open.
 //!
-//! The process's entry in the pool has an event count, on which the agent sleeps, and a set of [`BITS`] bits. A lock's offset says which bit is the lock's; several locks
-//! may share one.
+//! The process's entry in the pool has an event count, on which the agent sleeps, and a set of [`BITS`] bits. A lock's
+//! offset says which bit is the lock's; several locks may share one.
 //!
 //! | who | when | does |
 //! |---|---|---|
 //! | the thread that changes a lock's entry | another node's process is asked for the lock now | sets the lock's bit, then notifies the event count |
 //! | the agent | | prepares to wait, takes the set, which is empty then, and polls the locks whose bits it has; if there are none, it sleeps |
 //!
-//! The agent that has not found a bit has prepared to wait before the bit was set, so the notification wakes it. **A crash** between the change and the notification leaves
-//! a lock of which the agent is not told: it finds that by the scan of all locks that it makes now and then. A bit that says nothing, of another process that had the
-//! entry before, say, costs a poll.
+//! The agent that has not found a bit has prepared to wait before the bit was set, so the notification wakes it. **A
+//! crash** between the change and the notification leaves a lock of which the agent is not told: it finds that by the
+//! scan of all locks that it makes now and then. A bit that says nothing, of another process that had the entry before,
+//! say, costs a poll.
 
 use super::layout::Layout;
 use super::node::Node;
@@ -53,7 +55,7 @@ pub fn bit(layout: Layout) -> usize {
 pub fn notify<M: Memory>(worker: &Worker<M>, layout: Layout, node: Node) {
     let mem = worker.mem();
     // If the node has left meanwhile, it is another one's bit, or nobody's.
-    // PAIRS WITH: sync::directory::drive::claim
+    // PAIRS WITH: sync::directory::driver::claim
     let process = layout.process(node).load(mem);
     let place = u32::from(process as u16).checked_sub(1);
     let Some(place) = place.filter(|place| *place < worker.geometry().parameters.processes) else {

@@ -1,11 +1,14 @@
-//! What a process has of a directory lock, and how its threads share it: a cohort lock (Dice, Marathe and Shavit, PPoPP 2012). The threads of a node are
-//! served by the node, first come first served, as long as nobody else asks; then [`PASSES`] times more; then the lock goes to the other node.
+//! What a process has of a directory lock, and how its threads share it: a cohort lock (Dice, Marathe and Shavit, PPoPP
+//! 2012). The threads of a node are served by the node, first come first served, as long as nobody else asks; then
+//! [`PASSES`] times more; then the lock goes to the other node.
 //!
-//! All of it lies in memory of the process, under a mutex that no thread holds while it touches the pool. So getting a lock again that the process
-//! has kept costs no access to the pool. If the process dies, others find in the pool what it had ([`transition`](super::transition)). If one of its threads dies alone,
-//! the others find its identity here, and ask the pool whether it lives.
+//! All of it lies in memory of the process, under a mutex that no thread holds while it touches the pool. So getting a
+//! lock again that the process has kept costs no access to the pool. If the process dies, others find in the pool what
+//! it had ([`transition`](super::transition)). If one of its threads dies alone, the others find its identity here, and
+//! ask the pool whether it lives.
 //!
-//! One thread at a time acts for the cohort, its *driver*: it alone changes the node's part of the entry. [`Cohort::next_step`] says what it has to do.
+//! One thread at a time acts for the cohort, its *driver*: it alone changes the node's part of the entry.
+//! [`Cohort::next_step`] says what it has to do.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -206,8 +209,9 @@ impl Local {
         self.number = u64::MAX;
     }
 
-    /// The process gives up what it has: until it has, no thread gets the lock, and if the thread that does it dies alone, the next one begins by finding what the process has.
-    /// Returns what that is, and the identity of the worker that died writing, or has left its hold behind.
+    /// The process gives up what it has: until it has, no thread gets the lock, and if the thread that does it dies
+    /// alone, the next one begins by finding what the process has. Returns what that is, and the identity of the worker
+    /// that died writing, or has left its hold behind.
     pub fn close(&mut self) -> (Option<Node>, Option<Permission>, u64) {
         let former = match self.writer {
             0 => self.former,

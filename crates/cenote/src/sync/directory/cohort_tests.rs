@@ -57,7 +57,7 @@ fn threads_of_a_node_come_in_turn() {
 }
 
 #[test]
-fn the_driver_asks_for_what_the_foremost_thread_wants_and_yields_when_asked() {
+fn the_driver_asks_for_what_the_first_waiter_thread_wants_and_yields_when_asked() {
     let mut local = Local::default();
     assert_eq!(local.next_step(true), Step::Nothing);
     local.wait(1, Permission::Shared);

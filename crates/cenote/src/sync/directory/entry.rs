@@ -7,14 +7,17 @@
 //! | none | a node | M: it may read and write | there |
 //! | some | a node | S: they may read, until they have given the lock up; then the holder may write | there, at the next writer |
 //!
-//! These are the three cases of Soul, section 4.2: nobody writes or waits, the writer holds the queue, or the next writer does.
+//! These are the three cases of Soul, section 4.2: nobody writes or waits, the writer holds the queue, or the next
+//! writer does.
 //!
-//! An entry changes by the functions below and by no others, one after another: it is the point where all requests for a lock have one order. Who
-//! executes them, a process that has the entry's lock in a pool or a directory that is sent messages, is no part of the protocol.
+//! An entry changes by the functions below and by no others, one after another: it is the point where all requests for
+//! a lock have one order. Who executes them, a process that has the entry's lock in a pool or a directory that is sent
+//! messages, is no part of the protocol.
 //!
-//! **Transfers.** The holder takes requests off the queue by itself, and the directory forwards requests to the holder. A request that is on its way
-//! while the queue moves would be lost. So the directory counts what it has forwarded to the holder, the holder counts what has arrived, and the
-//! directory accepts a transfer only if both are the same ([`Entry::transfer`]). Where entry and queue change together, as in a pool, they always are.
+//! **Transfers.** The holder takes requests off the queue by itself, and the directory forwards requests to the holder.
+//! A request that is on its way while the queue moves would be lost. So the directory counts what it has forwarded to
+//! the holder, the holder counts what has arrived, and the directory accepts a transfer only if both are the same
+//! ([`Entry::transfer`]). Where entry and queue change together, as in a pool, they always are.
 
 use super::node::{Node, Nodes};
 use super::queue::{Handover, Permission};
@@ -155,7 +158,8 @@ impl Entry {
         self.holder.filter(|_| was && self.sharers.is_empty())
     }
 
-    /// The writer hands the lock over. Refused, without a change, if it is not the writer, or has not seen all requests that were forwarded to it.
+    /// The writer hands the lock over. Refused, without a change, if it is not the writer, or has not seen all requests
+    /// that were forwarded to it.
     pub fn transfer(&mut self, from: Node, version: u16, handover: &Handover) -> bool {
         let has_all = self.version == version || mutant::is(Mutant::DirectoryVersionNotChecked);
         if self.owner() != Some(from) || !has_all {
@@ -175,8 +179,8 @@ impl Entry {
         self.give_up(node).map_or(Left::Nothing, Left::Granted)
     }
 
-    /// After [`Left::Queue`]: those that waited are found again, in an order of their own, and have the lock as if it was handed over to them.
-    /// Readers that have it keep it.
+    /// After [`Left::Queue`]: those that waited are found again, in an order of their own, and have the lock as if it
+    /// was handed over to them. Readers that have it keep it.
     pub fn rebuild(&mut self, handover: &Handover) {
         // A writer in front keeps readers behind it waiting; readers in front join those that read.
         handover.readers.iter().for_each(|node| self.sharers.insert(node));

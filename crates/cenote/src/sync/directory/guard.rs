@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use super::cached::Cached;
 use super::layout::Region;
 use super::lock::DirectoryLock;
+use super::node_handle::Cached;
 use crate::memory::checked::guarded;
 use crate::memory::{Guarded, Memory};
 use crate::pod::instance::crash::{Point, crash_point};
@@ -75,7 +75,8 @@ impl<'l, M: Memory> ReadGuard<'l, M> {
         Self { lock, hold }
     }
 
-    /// Whether the last thread that wrote has unlocked. If it died, all are told until another one has written, and unlocked.
+    /// Whether the last thread that wrote has unlocked. If it died, all are told until another one has written, and
+    /// unlocked.
     pub fn acquired(&self) -> Acquired {
         match &self.hold {
             ReadHold::Coherent(guard) => guard.acquired(),
@@ -104,8 +105,9 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
         Self { lock, hold }
     }
 
-    /// Whether the last thread that wrote has unlocked, or who died instead. On incoherent memory a process that dies while it keeps the lock counts as
-    /// one that died writing, even if none of its threads was: what they had written may not have left its host's cache.
+    /// Whether the last thread that wrote has unlocked, or who died instead. On incoherent memory a process that dies
+    /// while it keeps the lock counts as one that died writing, even if none of its threads was: what they had written
+    /// may not have left its host's cache.
     pub fn acquired(&self) -> Acquired {
         match &self.hold {
             WriteHold::Coherent(guard) => guard.acquired(),
@@ -164,8 +166,8 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
         }
     }
 
-    /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told of a death, and
-    /// leaves the data as it found them.
+    /// Unlocks as a death would: the next owner is told of this one, with the note as it is. For an owner that was told
+    /// of a death, and leaves the data as it found them.
     pub fn poison(self) {
         match self.hold {
             WriteHold::Coherent(guard) => guard.poison(),
@@ -186,7 +188,7 @@ impl<'l, M: Memory> WriteGuard<'l, M> {
             WriteHold::Cached(CachedHold { lock, .. }) => {
                 let (mem, token) = (lock.worker.mem(), lock.cohort.layout.token());
                 let drawn = token.load(mem).wrapping_add(1);
-                // PAIRS WITH: sync::directory::guard::WriteGuard::fencing_token
+                // NO PAIR: count
                 token.store(mem, drawn);
                 drawn
             }

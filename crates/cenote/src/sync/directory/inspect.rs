@@ -7,17 +7,19 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::sync::Owner;
-use crate::sync::inspect::{self, Holder, Seen};
+use crate::sync::inspect::{self, Holder, LockState};
 use crate::sync::object::{Form, Object};
 
-/// Reads the state of the lock at an offset. A process that keeps the lock is shown by its worker that asked for it last.
+/// Reads the state of the lock at an offset. A process that keeps the lock is shown by its worker that asked for it
+/// last.
 ///
-/// Cost: three round trips, and two for each process that has the lock or waits for it; on coherent memory that of a reader-writer lock.
-pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Seen> {
+/// Cost: three round trips, and two for each process that has the lock or waits for it; on coherent memory that of a
+/// reader-writer lock.
+pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<LockState> {
     let layout = Layout::at(worker, at)?;
     if M::COHERENT {
         let seen = inspect::inspect(worker, Object::at(worker, layout.inner())?)?;
-        return Ok(Seen {
+        return Ok(LockState {
             form: Form::Directory,
             ..seen
         });
@@ -25,7 +27,7 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Seen> {
     let mem = worker.mem();
     let state = transition::read(worker, layout)?.state;
     let holder = |node: Node| -> Result<Holder> {
-        // PAIRS WITH: sync::directory::drive::ask
+        // PAIRS WITH: sync::directory::driver::ask
         let who = Owner::of(layout.asker(node).load(mem));
         let process = layout.process(node).load(mem);
         Ok(Holder {
@@ -38,7 +40,7 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Seen> {
     let waiting = next
         .into_iter()
         .chain(state.queue.requests().iter().map(|request| request.node));
-    Ok(Seen {
+    Ok(LockState {
         form: Form::Directory,
         owner: entry.owner().map(holder).transpose()?,
         readers: entry.sharers().iter().map(holder).collect::<Result<_>>()?,

@@ -12,8 +12,8 @@
 //! | then | protected: offset and length of each region |
 //! | then | guarded: the regions, each from a line of its own on |
 //!
-//! *Guarded* data is written through the cache by the node that has the lock exclusively, and written back before it gives the lock up; a node drops its
-//! lines when it gets the lock.
+//! *Guarded* data is written through the cache by the node that has the lock exclusively, and written back before it
+//! gives the lock up; a node drops its lines when it gets the lock.
 
 use super::node::{NODES_MAX, Node};
 use crate::error::{Error, Result};
@@ -83,7 +83,8 @@ impl Layout {
         }
     }
 
-    /// Allocates and initialises a lock for so many nodes, whose regions have these lengths, as the worker's auxiliary object.
+    /// Allocates and initialises a lock for so many nodes, whose regions have these lengths, as the worker's auxiliary
+    /// object.
     pub fn create<M: Memory>(worker: &Worker<M>, nodes: u8, lens: &[u64]) -> Result<u64> {
         let regions = lens.len() as u64;
         let layout = |base| Self::new(worker, base, nodes, regions);
@@ -107,8 +108,8 @@ impl Layout {
             unpublished(at + 8, 8).write_word(mem, *len);
             offset += len.next_multiple_of(LINE);
         }
-        // From here on others access most of these words past the cache; no line of this host may cover them. Complete before the object
-        // is published with its name.
+        // From here on others access most of these words past the cache; no line of this host may cover them. Complete
+        // before the object is published with its name.
         mem.invalidate(base, len);
         Ok(base)
     }

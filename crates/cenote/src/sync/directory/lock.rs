@@ -1,12 +1,12 @@
-//! A directory lock, as one thread has it open: on coherent memory a reader-writer lock, as hardware caches it and its data; else one that processes
-//! cache themselves.
+//! A directory lock, as one thread has it open: on coherent memory a reader-writer lock, as hardware caches it and its
+//! data; else one that processes cache themselves.
 
 use std::rc::Rc;
 
-use super::cached::Cached;
 use super::guard::{ReadGuard, ReadHold, WriteGuard, WriteHold};
 use super::layout::{Layout, REGIONS_MAX, Region};
 use super::node::NODES_MAX;
+use super::node_handle::Cached;
 use super::queue::Permission;
 use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
@@ -101,8 +101,8 @@ impl<M: Memory> DirectoryLock<M> {
 
     /// Waits until no other thread writes.
     ///
-    /// Cost on incoherent memory, if the process has the lock and no other one asks for it: nothing in the pool; else about ten round trips, and those
-    /// of the data. On coherent memory that of [`ReadWriteLock::read`].
+    /// Cost on incoherent memory, if the process has the lock and no other one asks for it: nothing in the pool; else
+    /// about ten round trips, and those of the data. On coherent memory that of [`ReadWriteLock::read`].
     ///
     /// Errors: [`Error::Deadlock`](crate::Error::Deadlock), [`Error::TooManyNodes`](crate::Error::TooManyNodes).
     #[inline]

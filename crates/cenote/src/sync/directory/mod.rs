@@ -1,10 +1,12 @@
-//! Directory locks: the lock is the coherence transaction (Soul, Yu and others; here for memory that hosts share without coherence).
+//! Directory locks: the lock is the coherence transaction (Soul, Yu and others; here for memory that hosts share
+//! without coherence).
 //!
-//! On memory whose caches hardware does not keep coherent, a lock built from loads and compare-exchanges pays for round trips each time, and so does what it
-//! protects, which must be written back before each unlock and read afresh after each lock. A directory lock is itself a protocol of
-//! coherence, as a directory-based MSI protocol keeps the caches of processors coherent, but for regions of any length, and for as long as a thread
-//! holds the lock. The *nodes*, here processes, cache the lock together with its regions until another one asks. So getting a lock again that
-//! nobody else wanted costs nothing in the pool.
+//! On memory whose caches hardware does not keep coherent, a lock built from loads and compare-exchanges pays for round
+//! trips each time, and so does what it protects, which must be written back before each unlock and read afresh after
+//! each lock. A directory lock is itself a protocol of coherence, as a directory-based MSI protocol keeps the caches of
+//! processors coherent, but for regions of any length, and for as long as a thread holds the lock. The *nodes*, here
+//! processes, cache the lock together with its regions until another one asks. So getting a lock again that nobody else
+//! wanted costs nothing in the pool.
 //!
 //! | file | concept |
 //! |---|---|
@@ -24,13 +26,13 @@
 //! | `messages/` | the other transport: messages to a directory at a memory node |
 //! | `service/` | that transport at work: connections, threads, handles for users |
 //!
-//! `entry` and `queue` are pure: they know neither pools nor messages. The protocol page is `docs/protocols/directory-locks.md`.
+//! `entry` and `queue` are pure: they know neither pools nor messages. The protocol page is
+//! `docs/protocols/directory-locks.md`.
 
-pub mod agent;
 pub mod asked;
-pub mod cached;
 pub mod cohort;
-pub mod drive;
+pub mod downconvert;
+pub mod driver;
 pub mod entry;
 pub mod guard;
 pub mod inspect;
@@ -38,6 +40,7 @@ pub mod layout;
 pub mod lock;
 pub mod messages;
 pub mod node;
+pub mod node_handle;
 pub mod queue;
 pub mod service;
 pub mod state;

@@ -1,6 +1,8 @@
-//! The wait queue of a directory lock: requests that a node has not been granted, in the order in which the directory forwarded them.
+//! The wait queue of a directory lock: requests that a node has not been granted, in the order in which the directory
+//! forwarded them.
 //!
-//! There is a queue only where a writer has the lock or waits for readers, and one node holds it: that writer, or the next one (Soul, section 4.2).
+//! There is a queue only where a writer has the lock or waits for readers, and one node holds it: that writer, or the
+//! next one (Soul, section 4.2).
 
 use super::node::{Node, Nodes};
 
@@ -33,14 +35,16 @@ pub struct Queue {
 pub struct Handover {
     /// The readers that have it at once, all that stood in front of the next writer.
     pub readers: Nodes,
-    /// The next writer, which holds the queue from now on: at once if there are no such readers, else when they have given the lock up.
+    /// The next writer, which holds the queue from now on: at once if there are no such readers, else when they have
+    /// given the lock up.
     pub writer: Option<Node>,
     /// What the next writer's queue holds. Empty if there is no next writer.
     pub rest: Queue,
 }
 
 impl Queue {
-    /// Appends a request. A node that stands in the queue already keeps its place, and asks for the greater of both permissions.
+    /// Appends a request. A node that stands in the queue already keeps its place, and asks for the greater of both
+    /// permissions.
     pub fn push(&mut self, request: Request) {
         match self
             .requests
@@ -69,7 +73,8 @@ impl Queue {
         &self.requests
     }
 
-    /// Takes those off that come next: a writer, or all readers in front of the next writer and that writer (Soul, algorithm 1, lines 8 to 15).
+    /// Takes those off that come next: a writer, or all readers in front of the next writer and that writer (Soul,
+    /// algorithm 1, lines 8 to 15).
     pub fn hand_over(&mut self) -> Handover {
         let is_reader = |request: &Request| request.wants == Permission::Shared;
         let readers = self

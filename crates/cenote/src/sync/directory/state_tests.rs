@@ -82,7 +82,7 @@ fn a_reader_that_wants_to_write_gives_up_reading() {
 }
 
 #[test]
-fn whoever_dies_the_others_go_on() {
+fn when_a_node_dies_the_others_go_on() {
     let mut state = State::default();
     assert!(state.request(node(0), Permission::Exclusive));
     for n in 1..4 {
@@ -102,8 +102,8 @@ fn whoever_dies_the_others_go_on() {
     assert_eq!(state.entry.holder(), None);
 }
 
-/// All that three nodes can do, as far as entries differ: each state is sound, and from each every node that waits gets what it asked for once the others
-/// give up what they have.
+/// All that three nodes can do, as far as entries differ: each state is sound, and from each every node that waits gets
+/// what it asked for once the others give up what they have.
 #[test]
 fn all_entries_of_three_nodes_are_sound_and_nobody_waits_for_ever() {
     const NODES: u8 = 3;

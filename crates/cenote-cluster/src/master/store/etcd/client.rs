@@ -1,4 +1,5 @@
-//! Requests to etcd, each with a time, and errors that name the endpoint. A request that is not answered goes to the next endpoint the next time.
+//! Requests to etcd, each with a time, and errors that name the endpoint. A request that is not answered goes to the
+//! next endpoint the next time.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;

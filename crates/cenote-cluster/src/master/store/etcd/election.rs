@@ -1,4 +1,5 @@
-//! One of several masters becomes the leader: the one that makes the key of the leader, with a lease, when there is none.
+//! One of several masters becomes the leader: the one that makes the key of the leader, with a lease, when there is
+//! none.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -5,9 +5,10 @@
 //! | `PREFIX/leader` | a master that finds none, with its lease | who leads. The revision of etcd at which it was made is the number of the term |
 //! | `PREFIX/state/…` | the leader | the state, as [`records`] |
 //!
-//! Every change of the state is one transaction on two conditions: the key of the leader is the one that this master made, and the record `head` is
-//! as this master knows it. The first makes it a fence: a master whose lease has ended writes nothing, however late its request arrives. By the second a
-//! request that was sent twice, as its first answer did not come, takes effect once, and never after a later one.
+//! Every change of the state is one transaction on two conditions: the key of the leader is the one that this master
+//! made, and the record `head` is as this master knows it. The first makes it a fence: a master whose lease has ended
+//! writes nothing, however late its request arrives. By the second a request that was sent twice, as its first answer
+//! did not come, takes effect once, and never after a later one.
 
 mod client;
 pub mod election;
@@ -177,7 +178,8 @@ impl Store {
         Ok(view)
     }
 
-    /// A change was refused. If that was as it had taken effect before, when no answer came: the revision at which it did.
+    /// A change was refused. If that was as it had taken effect before, when no answer came: the revision at which it
+    /// did.
     fn after_all(&self, refused: &TxnResponse, records: &Records) -> Result<i64, Unkept> {
         let mut found = refused.op_responses().into_iter().map(|response| match response {
             TxnOpResponse::Get(found) => found.kvs().first().cloned(),

@@ -1,5 +1,5 @@
-//! A state as records, so that a change writes what it changes, and no value is large: etcd takes 1.5 MiB and 128 keys at once, unless it is told
-//! otherwise.
+//! A state as records, so that a change writes what it changes, and no value is large: etcd takes 1.5 MiB and 128 keys
+//! at once, unless it is told otherwise.
 //!
 //! | record | |
 //! |---|---|

@@ -1,19 +1,19 @@
 //! ARTOLC: an adaptive radix tree under optimistic lock coupling (pcc-indexes, table 1).
 //!
-//! Keys are eight bytes, the highest first. Nodes of four sizes are in [`node`]; a node that would have one child is left out,
-//! and a leaf stands as high as its key is the only one. The lock, and what happens to it when its owner dies, is in
-//! [`version`](super::version). The root is a node of 256 children and stays where it was made. A leaf is guarded by the node
-//! that refers to it.
+//! Keys are eight bytes, the highest first. Nodes of four sizes are in [`node`]; a node that would have one child is
+//! left out, and a leaf stands as high as its key is the only one. The lock, and what happens to it when its owner
+//! dies, is in [`version`](super::version). The root is a node of 256 children and stays where it was made. A leaf is
+//! guarded by the node that refers to it.
 //!
 //! **Lookup.** As in the [tree](super::btree): a node's word, what is needed of its lines, the child's word, the node's
 //! word again.
 //!
-//! **Writing.** A node is locked by an exchange of its word as it was read, and gets a leaf; or it gets a node of four in a
-//! child's place, with that child and a leaf below it. A full node is copied into a larger one, which takes its place in the
-//! parent; both are locked then. Nobody waits while holding a lock.
+//! **Writing.** A node is locked by an exchange of its word as it was read, and gets a leaf; or it gets a node of four
+//! in a child's place, with that child and a leaf below it. A full node is copied into a larger one, which takes its
+//! place in the parent; both are locked then. Nobody waits while holding a lock.
 //!
-//! A node that was replaced is not marked: a reader that loads its word later loads the parent's word again before it uses the node,
-//! and the parent has changed.
+//! A node that was replaced is not marked: a reader that loads its word later loads the parent's word again before it
+//! uses the node, and the parent has changed.
 //!
 //! **Crash.** Each change takes effect by the store of one word that readers find, and what that refers to is in memory
 //! before. Nodes that a dead writer had allocated and not linked are lost to the arena, as are replaced ones.
@@ -302,8 +302,8 @@ impl<M: Memory> Art<M> {
         Ok(Some(Before::Absent))
     }
 
-    /// The least key below a node that is not below `least`. `from` is the same, unless all keys below the node are above it.
-    /// `visits` are those that are left.
+    /// The least key below a node that is not below `least`. `from` is the same, unless all keys below the node are
+    /// above it. `visits` are those that are left.
     fn least(
         &self,
         node: Node,

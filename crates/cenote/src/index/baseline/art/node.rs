@@ -1,7 +1,7 @@
 //! Nodes of the radix tree and the words that refer to them.
 //!
-//! A reference is an offset with the kind in its lowest three bits and the node's depth in the next three: the byte of a
-//! key by which its children differ. 0 refers to nothing.
+//! A reference is an offset with the kind in its lowest three bits and the node's depth in the next three: the byte of
+//! a key by which its children differ. 0 refers to nothing.
 //!
 //! | kind | lines after the line of its [word](crate::index::baseline::version) |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! The path is the bytes of a key before the byte at the depth, in their places: all keys below a node have them. It
 //! never changes, and does not depend on the nodes above.
 //!
-//! A place has a child if the child's word is not 0. That word is stored last, after its byte is in memory, and is never 0 again. So a
-//! crash leaves of a new child at most a byte whose place is still free.
+//! A place has a child if the child's word is not 0. That word is stored last, after its byte is in memory, and is
+//! never 0 again. So a crash leaves of a new child at most a byte whose place is still free.
 
 use crate::index::baseline::{content, version};
 use crate::memory::checked::{owned_word, sync_word, unpublished};
@@ -217,8 +217,8 @@ impl Node {
         owned_word(at & !7).set(mem, u64::from_le_bytes(bytes));
     }
 
-    /// Where the child of a byte is stored, and the child; 0 if there is none. After [`Node::refresh`] if `is_whole`, else
-    /// after [`Node::refresh_for`].
+    /// Where the child of a byte is stored, and the child; 0 if there is none. After [`Node::refresh`] if `is_whole`,
+    /// else after [`Node::refresh_for`].
     pub fn find<M: Memory>(self, mem: &M, byte: u8, is_whole: bool) -> Option<(u64, u64)> {
         let child = |place: u64| {
             let at = self.child_at(place);
@@ -327,7 +327,8 @@ impl Node {
         owned_word(self.child_at(place)).set(mem, child);
     }
 
-    /// Copies the children of a smaller node, which is locked and was refreshed, into one that nobody knows. Returns how many.
+    /// Copies the children of a smaller node, which is locked and was refreshed, into one that nobody knows. Returns
+    /// how many.
     pub fn copy<M: Memory>(self, mem: &M, other: Self) -> u64 {
         let (mut from, mut count) = (Some(0), 0);
         while let Some((byte, child)) = from.and_then(|from| other.following(mem, from)) {

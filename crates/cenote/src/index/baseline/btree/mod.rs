@@ -3,16 +3,17 @@
 //! Words and bytes of a node are in [`node`]; the lock, and what happens to it when its owner dies, in
 //! [`version`](super::version). The root stays where it was made and is never a leaf; it rises in place.
 //!
-//! **Lookup.** A node's word is loaded, its image is dropped from the cache and searched, the child's word is loaded, and the
-//! node's word once more: if it has changed, the lookup starts again. So a reader has always read a node that its parent still had. It
-//! costs two sync loads a level, one fence, and the lines that a binary search reads.
+//! **Lookup.** A node's word is loaded, its image is dropped from the cache and searched, the child's word is loaded,
+//! and the node's word once more: if it has changed, the lookup starts again. So a reader has always read a node that
+//! its parent still had. It costs two sync loads a level, one fence, and the lines that a binary search reads.
 //!
-//! **Writing.** A writer that may need room splits full nodes on its way down, then locks the leaf by an exchange of the word
-//! as it was seen. At most a parent and its child are locked at a time, and nobody waits while holding a lock.
+//! **Writing.** A writer that may need room splits full nodes on its way down, then locks the leaf by an exchange of
+//! the word as it was seen. At most a parent and its child are locked at a time, and nobody waits while holding a lock.
 //!
-//! **Crash.** A node changes by one store of its word ([`node`]). A split changes two nodes; between the two stores the new
-//! node is linked, and its parent does not know it. Readers go on to it by the link, as in a B-link tree; the next writer that
-//! needs room and passes it tells the parent. Nodes that a dead writer had allocated and not linked are lost to the arena.
+//! **Crash.** A node changes by one store of its word ([`node`]). A split changes two nodes; between the two stores the
+//! new node is linked, and its parent does not know it. Readers go on to it by the link, as in a B-link tree; the next
+//! writer that needs room and passes it tells the parent. Nodes that a dead writer had allocated and not linked are
+//! lost to the arena.
 //!
 //! Nodes are neither merged nor freed. `LINES` is the number of lines of an image.
 
@@ -33,7 +34,8 @@ use crate::pod::Worker;
 
 /// "BTREEOLC".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BTREEOLC");
-/// Lines of an image: nodes of 2 KiB. Larger ones cost more each, smaller ones make the tree higher (docs/protocols/baselines.md).
+/// Lines of an image: nodes of 2 KiB. Larger ones cost more each, smaller ones make the tree higher
+/// (docs/protocols/baselines.md).
 pub const IMAGE_LINES: u64 = 15;
 
 /// More nodes than a search visits: levels, and a link for each split that nobody finished.
@@ -136,7 +138,8 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(Some(Seen { node, head }))
     }
 
-    /// The leaf that a key belongs to. With `makes_room` it has room for one more pair. `None` if others disturbed the search.
+    /// The leaf that a key belongs to. With `makes_room` it has room for one more pair. `None` if others disturbed the
+    /// search.
     fn leaf(&self, key: u64, makes_room: bool) -> Result<Option<Seen<LINES>>> {
         let root = Node {
             at: self.root,

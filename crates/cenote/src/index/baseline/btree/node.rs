@@ -6,9 +6,9 @@
 //! | 1 to `LINES` | image 0 |
 //! | as many more | image 1 |
 //!
-//! An image is a head of four words (level and count; the next node of the level, or 0; the least key that is not the node's,
-//! if there is a next one; the first child) and pairs in ascending order: of key and value in a leaf, of a separator
-//! and the child whose keys begin there in an inner node.
+//! An image is a head of four words (level and count; the next node of the level, or 0; the least key that is not the
+//! node's, if there is a next one; the first child) and pairs in ascending order: of key and value in a leaf, of a
+//! separator and the child whose keys begin there in an inner node.
 //!
 //! The holder of the lock writes the other image, writes it back, and releases with the other mark: that store changes
 //! the node at once. A crash leaves an image that nobody reads. Only a value that replaces another

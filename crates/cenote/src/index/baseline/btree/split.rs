@@ -1,7 +1,7 @@
 //! Splits: of a node under its parent, of the root, and the second half of a split that a dead writer had begun.
 //!
-//! The stores that others see, in order: the new node; the old node, with the link to it; the parent. After the second the
-//! tree is correct without the third.
+//! The stores that others see, in order: the new node; the old node, with the link to it; the parent. After the second
+//! the tree is correct without the third.
 
 use super::node::{Head, Image, Node};
 use super::{BTree, LEVELS_MAX, Seen};
@@ -91,12 +91,14 @@ impl<M: Memory, const LINES: u64> BTree<M, LINES> {
         Ok(())
     }
 
-    /// Makes a node of the upper half of a locked node's pairs. Returns how many pairs stay, the new node's least key, and its offset.
+    /// Makes a node of the upper half of a locked node's pairs. Returns how many pairs stay, the new node's least key,
+    /// and its offset.
     fn right_half(&self, seen: Seen<LINES>) -> Result<(u64, u64, u64)> {
         let (mem, head, image) = (self.mem(), seen.head, seen.node.image());
         let middle = head.count / 2;
         let separator = image.key(mem, middle);
-        // In a leaf the middle pair goes to the right; elsewhere its key goes up, and its child is the right one's first.
+        // In a leaf the middle pair goes to the right; elsewhere its key goes up, and its child is the right one's
+        // first.
         let (first, from) = match head.level {
             0 => (0, middle),
             _ => (image.value(mem, middle), middle + 1),

@@ -1,8 +1,8 @@
 //! Entries of a node that is being made, in a thread's own memory.
 //!
-//! An entry's *way* is its partial key with each bit in its place in the key: the bits that are 1 on the path to it. Two entries
-//! part at the highest bit in which their ways differ. So exactly the entries below a place of the binary trie have the
-//! same bits above the bit that is tested there; they are adjacent.
+//! An entry's *way* is its partial key with each bit in its place in the key: the bits that are 1 on the path to it.
+//! Two entries part at the highest bit in which their ways differ. So exactly the entries below a place of the binary
+//! trie have the same bits above the bit that is tested there; they are adjacent.
 
 use std::ops::Range;
 

@@ -1,26 +1,27 @@
 //! HOT: a height optimised trie (pcc-indexes, table 1).
 //!
 //! A binary trie that tests one bit of a key at a time, and only those bits in which keys differ, is cut into nodes of
-//! up to `ENTRIES` entries ([`node`]); a reference is to a node or to a leaf. A node's height is one more than that of its
-//! highest child. The cuts are made so that the root's height grows only when there is no other way (`write`).
+//! up to `ENTRIES` entries ([`node`]); a reference is to a node or to a leaf. A node's height is one more than that of
+//! its highest child. The cuts are made so that the root's height grows only when there is no other way (`write`).
 //!
-//! Nodes do not change, except the references in them. A change copies what it changes and replaces the old by *one* store of the
-//! reference to it. The lock of a node, its [word](super::version), guards the references in it. Above the root is the *anchor*, a
-//! line with a word and one reference, which stays where it was made.
+//! Nodes do not change, except the references in them. A change copies what it changes and replaces the old by *one*
+//! store of the reference to it. The lock of a node, its [word](super::version), guards the references in it. Above the
+//! root is the *anchor*, a line with a word and one reference, which stays where it was made.
 //!
-//! **Lookup.** A sync load of a reference for each level, and a fetch of the leaf. What never changes is read through the cache.
-//! Readers check no lock and never start again: the references in a node that was replaced stay as they were then, so what is
-//! found below it was there at some time since the lookup began. For the same reason a leaf that was removed does not come back.
+//! **Lookup.** A sync load of a reference for each level, and a fetch of the leaf. What never changes is read through
+//! the cache. Readers check no lock and never start again: the references in a node that was replaced stay as they were
+//! then, so what is found below it was there at some time since the lookup began. For the same reason a leaf that was
+//! removed does not come back.
 //!
-//! **Writing.** A writer goes down to the leaf as a reader does; then it locks the words of the nodes to be changed, from above,
-//! and the references on the path must be as they were read. Nobody waits while holding a lock.
+//! **Writing.** A writer goes down to the leaf as a reader does; then it locks the words of the nodes to be changed,
+//! from above, and the references on the path must be as they were read. Nobody waits while holding a lock.
 //!
-//! **Marks.** A node is marked *before* it is replaced. So an unmarked node is in the trie, and the holder of its lock may change it. A
-//! writer that finds a mark locks the node above too: if that still refers to the marked node, the writer that left the mark has died, and
-//! the mark is removed.
+//! **Marks.** A node is marked *before* it is replaced. So an unmarked node is in the trie, and the holder of its lock
+//! may change it. A writer that finds a mark locks the node above too: if that still refers to the marked node, the
+//! writer that left the mark has died, and the mark is removed.
 //!
-//! **Crash.** Each change takes effect by one store, and what it refers to is in memory before. Waiters release the locks of a dead
-//! writer. What it had allocated and not linked is lost to the arena, as are replaced nodes.
+//! **Crash.** Each change takes effect by one store, and what it refers to is in memory before. Waiters release the
+//! locks of a dead writer. What it had allocated and not linked is lost to the arena, as are replaced nodes.
 //!
 //! **Removal.** The leaf is marked as removed. The next key that comes to its place gets a new leaf there. Nodes do
 //! not shrink.
@@ -144,7 +145,8 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         }
     }
 
-    /// Goes down to the leaf where a key is, or would be, and calls `each` for the places on the path. `None` if there is no leaf.
+    /// Goes down to the leaf where a key is, or would be, and calls `each` for the places on the path. `None` if there
+    /// is no leaf.
     fn descend(&self, key: u64, mut each: impl FnMut(Step)) -> Result<Option<u64>> {
         let mem = self.mem();
         let mut step = Step {
@@ -232,7 +234,8 @@ impl<M: Memory, const ENTRIES: usize> WordMap<M> for Hot<M, ENTRIES> {
         self.remove(key)
     }
 
-    /// Keys that are inserted during the scan may be found or not. Each key costs a fetch, and each eighth a further one.
+    /// Keys that are inserted during the scan may be found or not. Each key costs a fetch, and each eighth a further
+    /// one.
     fn scan_u64(&self, from: u64, each: impl FnMut(u64, u64) -> bool) -> Result<()> {
         self.check_fork()?;
         self.scan(from, each)

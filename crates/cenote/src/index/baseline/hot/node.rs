@@ -7,9 +7,10 @@
 //! | the first ones | protected, never changed: number of entries and height; the mask; partial keys of 1, 2 or 4 bytes |
 //! | the others | sync: the node's [word](crate::index::baseline::version), then a reference for each entry |
 //!
-//! The mask has the bits of a key in which the node's entries differ, the highest first. A partial key has a bit for each of them:
-//! 1 for the bits that are 1 on the path to the entry through the binary trie that the node stands for; 0 where the path does not test the bit.
-//! Of the entries whose partial key has no bit that a key lacks, the last one is the key's. Entries are in ascending order.
+//! The mask has the bits of a key in which the node's entries differ, the highest first. A partial key has a bit for
+//! each of them: 1 for the bits that are 1 on the path to the entry through the binary trie that the node stands for; 0
+//! where the path does not test the bit. Of the entries whose partial key has no bit that a key lacks, the last one is
+//! the key's. Entries are in ascending order.
 //!
 //! | word of a leaf | |
 //! |---|---|
@@ -88,7 +89,8 @@ impl Node {
         self.fixed_bytes() + (8 * (1 + self.count as u64)).next_multiple_of(LINE)
     }
 
-    /// Reads what a reference refers to; `None` if it is not a valid node of up to so many entries. Its first line must be within the arena.
+    /// Reads what a reference refers to; `None` if it is not a valid node of up to so many entries. Its first line must
+    /// be within the arena.
     pub fn read<M: Memory>(mem: &M, is: Reference, entries_max: usize) -> Option<Self> {
         let [head, mask] = words(published(is.at, HEAD_BYTES).bytes(mem));
         let count = (head & 0xff) as usize;

@@ -1,7 +1,7 @@
 //! Changes: of a leaf, of what a reference refers to, and of nodes, so that the trie stays low.
 //!
-//! A leaf's value is replaced by a store, and a leaf removed by an exchange, without a lock: if a removal comes between the read of
-//! the leaf and the store of a value, it counts as after the call whose value nobody sees.
+//! A leaf's value is replaced by a store, and a leaf removed by an exchange, without a lock: if a removal comes between
+//! the read of the leaf and the store of a value, it counts as after the call whose value nobody sees.
 //!
 //! A new key differs at some bit from the key that stands in its place. Where that bit is to be tested:
 //!
@@ -21,8 +21,8 @@
 //! A writer knows which nodes it replaces before it locks any, as the numbers of their entries and their heights do not
 //! change. Above them is the node, or the anchor, whose reference it changes. It locks all of these, from above.
 //!
-//! The stores that others see, in order: the new nodes and the leaf; the marks of the nodes that are replaced, which releases
-//! them; the reference. After a crash before the last store, the trie is what it was.
+//! The stores that others see, in order: the new nodes and the leaf; the marks of the nodes that are replaced, which
+//! releases them; the reference. After a crash before the last store, the trie is what it was.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -52,7 +52,8 @@ enum Change {
 struct Locks<'w, M: Memory>(Vec<Held<'w, M>>);
 
 impl<M: Memory> Locks<'_, M> {
-    /// Marks the lowest nodes, which are about to be replaced, and releases them. Nobody may use them without the locks that are still held.
+    /// Marks the lowest nodes, which are about to be replaced, and releases them. Nobody may use them without the locks
+    /// that are still held.
     fn mark(&mut self, count: usize) {
         for held in self.0.drain(self.0.len().saturating_sub(count)..) {
             held.release(REPLACED);
@@ -241,7 +242,8 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
         locks.release();
     }
 
-    /// Locks some steps, and as many above as needed to know that the first one is in the trie. `None` if others disturbed it.
+    /// Locks some steps, and as many above as needed to know that the first one is in the trie. `None` if others
+    /// disturbed it.
     fn lock(&self, path: &[Step], wanted: RangeInclusive<usize>) -> Result<Option<Locks<'_, M>>> {
         let (mut first, last) = wanted.into_inner();
         let mut words = Vec::with_capacity(last + 1 - first);
@@ -268,7 +270,8 @@ impl<M: Memory, const ENTRIES: usize> Hot<M, ENTRIES> {
     }
 }
 
-/// Called when others have disturbed a change; an error if damage has made two words one, which would disturb it for ever.
+/// Called when others have disturbed a change; an error if damage has made two words one, which would disturb it for
+/// ever.
 #[cold]
 fn disturbed<T>(steps: &[Step]) -> Result<Option<T>> {
     for (n, step) in steps.iter().enumerate() {

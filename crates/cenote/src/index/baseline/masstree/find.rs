@@ -1,11 +1,11 @@
 //! Finding a border node.
 //!
 //! A node's first line is fetched, its keys are dropped from the cache and searched, and the node's word is loaded once
-//! more: two round trips a level, one fence, one sync load of the child, and the lines that a binary search touches. The
-//! child is read for itself: if it has been split since, its link leads on.
+//! more: two round trips a level, one fence, one sync load of the child, and the lines that a binary search touches.
+//! The child is read for itself: if it has been split since, its link leads on.
 //!
-//! A word of the arena refers to the root. A handle caches that word, and loads it again if the cached node has a link: the root
-//! is the only node of its level.
+//! A word of the arena refers to the root. A handle caches that word, and loads it again if the cached node has a link:
+//! the root is the only node of its level.
 
 use super::node::{self, Node};
 use super::{LEVELS_MAX, Masstree, ROOT};
@@ -55,8 +55,8 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         Ok(node)
     }
 
-    /// The border node that a key belongs to. With `makes_room` it has a free place: full nodes on the path are split and splits are
-    /// finished, one at a time, and each such step returns `None`. On `None`, search again.
+    /// The border node that a key belongs to. With `makes_room` it has a free place: full nodes on the path are split
+    /// and splits are finished, one at a time, and each such step returns `None`. On `None`, search again.
     pub(super) fn leaf(&self, key: u64, makes_room: bool) -> Result<Option<Node>> {
         self.leaf_from(self.top()?, key, makes_room)
     }

@@ -1,16 +1,16 @@
 //! Masstree: a trie of B+-trees, each for eight bytes of a key, under optimistic locks (pcc-indexes, table 1).
 //!
-//! Keys of 8 bytes are one slice: they fill one layer of the trie, which therefore is one tree, and there are no further layers.
-//! Its nodes have 15 keys. A key and its value are stored in a free place; then one word, the [`permutation`], says that
-//! they are there, and where among the others. Words of a node are in [`node`], searches in `find`, splits in `split`; the
-//! lock, and what happens to it when its owner dies, in [`version`](super::version).
+//! Keys of 8 bytes are one slice: they fill one layer of the trie, which therefore is one tree, and there are no
+//! further layers. Its nodes have 15 keys. A key and its value are stored in a free place; then one word, the
+//! [`permutation`], says that they are there, and where among the others. Words of a node are in [`node`], searches in
+//! `find`, splits in `split`; the lock, and what happens to it when its owner dies, in [`version`](super::version).
 //!
-//! **Lookup.** A lookup waits for nobody: what was read of a node counts if its word is still the same, locked or not. A key that
-//! a node no longer has is found by its link, as in a B-link tree.
+//! **Lookup.** A lookup waits for nobody: what was read of a node counts if its word is still the same, locked or not.
+//! A key that a node no longer has is found by its link, as in a B-link tree.
 //!
-//! **Writing.** The border node is read, then locked by an exchange of its word as it was read. If it is full, the writer goes
-//! down once more and splits full nodes on the way. At most a parent and its child are locked at a time, and nobody waits while
-//! holding a lock.
+//! **Writing.** The border node is read, then locked by an exchange of its word as it was read. If it is full, the
+//! writer goes down once more and splits full nodes on the way. At most a parent and its child are locked at a time,
+//! and nobody waits while holding a lock.
 //!
 //! | change | takes effect by a store of |
 //! |---|---|
@@ -19,12 +19,13 @@
 //! | a split | the node's word, with the mark of the other link: no pair is seen to change |
 //! | a new root | the arena's root |
 //!
-//! As readers do not wait for the release, a write ends with a fence: no later load of its thread comes before its effect.
+//! As readers do not wait for the release, a write ends with a fence: no later load of its thread comes before its
+//! effect.
 //!
-//! **Crash.** After each store all nodes are valid. What a dead writer leaves: a lock, which the next writer that comes by
-//! releases; a key in a place that is still free; a link that is not the node's; a node that its parent does not know, which
-//! readers find by the link, and which the next writer that needs room and passes it posts to the parent. Nodes that it had allocated and
-//! not linked are lost to the arena.
+//! **Crash.** After each store all nodes are valid. What a dead writer leaves: a lock, which the next writer that comes
+//! by releases; a key in a place that is still free; a link that is not the node's; a node that its parent does not
+//! know, which readers find by the link, and which the next writer that needs room and passes it posts to the parent.
+//! Nodes that it had allocated and not linked are lost to the arena.
 //!
 //! Nodes are neither merged nor freed. `WIDTH` is how many keys a node has when it is full: 3 to 15.
 
@@ -106,7 +107,8 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         }
     }
 
-    /// Repeats an attempt to write until others do not disturb it. It takes effect by a store, which no later load of this thread may overtake.
+    /// Repeats an attempt to write until others do not disturb it. It takes effect by a store, which no later load of
+    /// this thread may overtake.
     fn write<T>(&self, attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let done = self.until_done(attempt)?;
         self.mem().fence();
@@ -186,8 +188,8 @@ impl<M: Memory, const WIDTH: u64> WordMap<M> for Masstree<M, WIDTH> {
         self.until_done(|| self.try_get(key))
     }
 
-    /// Cost: as of a get; then a lock and its release, one sync store for a value that replaces another, and for a new key two
-    /// and a write-back; for about one in eight new keys, a split.
+    /// Cost: as of a get; then a lock and its release, one sync store for a value that replaces another, and for a new
+    /// key two and a write-back; for about one in eight new keys, a split.
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         let had = self.write(|| self.try_set(key, value, true))?;
         Ok(had.put())

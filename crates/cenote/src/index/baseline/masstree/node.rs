@@ -6,8 +6,8 @@
 //! | 1, 2 | keys, or separators: what the node's word protects, through the cache |
 //! | 3, 4 | of each key its value, of each separator the child whose keys begin there: sync words |
 //!
-//! A link is the least key that is not the node's and the node that it belongs to; or two words of which the second is 0, at
-//! the end of a level. A mark of the node's word says which link is the node's.
+//! A link is the least key that is not the node's and the node that it belongs to; or two words of which the second is
+//! 0, at the end of a level. A mark of the node's word says which link is the node's.
 //!
 //! | word | writer |
 //! |---|---|
@@ -18,12 +18,13 @@
 //! | the link that is not the node's | the holder of the lock |
 //! | level, first child | nobody, once the node is known |
 //!
-//! **Reading.** The first line is fetched, then the lines of keys are dropped and searched; what was found counts if the
-//! word is the same afterwards, *locked or not*. Between two changes of the word there is only one holder, which makes only one
-//! change, by one store; and no place that the permutation had before or has after that gets another key meanwhile.
+//! **Reading.** The first line is fetched, then the lines of keys are dropped and searched; what was found counts if
+//! the word is the same afterwards, *locked or not*. Between two changes of the word there is only one holder, which
+//! makes only one change, by one store; and no place that the permutation had before or has after that gets another key
+//! meanwhile.
 //!
-//! Pairs that a split has copied to the next node are not below the link's key, so nobody searches this node for them. Their
-//! places become free by a store of the permutation, and are not written before the word has changed after it.
+//! Pairs that a split has copied to the next node are not below the link's key, so nobody searches this node for them.
+//! Their places become free by a store of the permutation, and are not written before the word has changed after it.
 
 use super::permutation::{CAPACITY, Permutation};
 use crate::error::{Error, Result};
@@ -243,7 +244,8 @@ impl Node {
         Ok(())
     }
 
-    /// Frees the places after the first `count` pairs, which belong to the next node. The node is locked. Cost: one sync store.
+    /// Frees the places after the first `count` pairs, which belong to the next node. The node is locked. Cost: one
+    /// sync store.
     pub fn shorten<M: Memory>(&self, mem: &M, count: u64) -> Result<()> {
         let order = self.order()?.shortened(count);
         sync_word(self.at + PERMUTATION).store(mem, order.encode());

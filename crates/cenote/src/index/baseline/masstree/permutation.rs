@@ -5,8 +5,8 @@
 //! | 0 to 3 | how many places are in use |
 //! | 4 to 63 | 15 places of four bits each: those in use, with keys in ascending order; after them the free ones |
 //!
-//! One store of it adds a pair to a node or removes one. A place that becomes free goes to the end, so that it is reused
-//! as late as possible.
+//! One store of it adds a pair to a node or removes one. A place that becomes free goes to the end, so that it is
+//! reused as late as possible.
 
 /// Places of a node.
 pub const CAPACITY: u64 = 15;

@@ -10,9 +10,9 @@
 //! | the parent: separator, child | nothing |
 //! | the parent's permutation | the path to the new node leads through the parent |
 //!
-//! Each is in memory before the next. The old node and its parent are both locked until their part is done, by exchanges of
-//! words as they were seen, so nobody waits for a lock while holding one. A root that is split gets its parent afterwards, as
-//! in the second half of a split whose writer died.
+//! Each is in memory before the next. The old node and its parent are both locked until their part is done, by
+//! exchanges of words as they were seen, so nobody waits for a lock while holding one. A root that is split gets its
+//! parent afterwards, as in the second half of a split whose writer died.
 
 use super::node::{self, Content, Node};
 use super::{LEVELS_MAX, Masstree, ROOT};
@@ -39,7 +39,8 @@ impl<M: Memory, const WIDTH: u64> Masstree<M, WIDTH> {
         let Some((&(separator, child), rest)) = pairs.get(middle..).and_then(<[_]>::split_first) else {
             return Ok(());
         };
-        // In a border node the middle pair goes to the right; elsewhere its key goes up, and its child is the right one's first.
+        // In a border node the middle pair goes to the right; elsewhere its key goes up, and its child is the right
+        // one's first.
         let (first, pairs) = match node.level() {
             0 => (0, &pairs[middle..]),
             _ => (child, rest),

@@ -1,10 +1,10 @@
 //! The client: writes its request, claims a ticket, refers to the request in the ticket's slot, and polls for the
 //! answer.
 //!
-//! The write-back of the request overlaps with the claim; a fence between claim and slot makes certain that a server that sees
-//! the reference sees the request. A client that waits for long puts the reference into another slot, at most twice as late
-//! each time: its slot was skipped, or its server has left and another one begins. It gives up if it finds no living
-//! server at such a moment.
+//! The write-back of the request overlaps with the claim; a fence between claim and slot makes certain that a server
+//! that sees the reference sees the request. A client that waits for long puts the reference into another slot, at most
+//! twice as late each time: its slot was skipped, or its server has left and another one begins. It gives up if it
+//! finds no living server at such a moment.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use crate::memory::{Memory, SyncWord};
 use crate::pod::{Worker, lock};
 
 /// Polls for an answer before the reference is repeated for the first time.
-const LOOKS: u32 = 1 << 11;
+const POLLS: u32 = 1 << 11;
 /// Polls before a client that finds no server gives up.
 const POLLS_WITHOUT_SERVER: u32 = 1 << 13;
 
@@ -68,8 +68,8 @@ impl<M: Memory> Client<M> {
 
     /// Sends a request, and waits for the answer.
     ///
-    /// Cost: on incoherent memory a write-back, a fetch-add and a sync store, then a round trip for each poll of the answer;
-    /// the server's part is in between.
+    /// Cost: on incoherent memory a write-back, a fetch-add and a sync store, then a round trip for each poll of the
+    /// answer; the server's part is in between.
     fn ask(&self, verb: Verb, key: u64, value: u64) -> Result<Answer> {
         let (queues, worker) = (&self.queues, self.queues.worker());
         if worker.is_forked() {
@@ -90,7 +90,7 @@ impl<M: Memory> Client<M> {
         self.refer(server);
         let line = queues.answer(server, self.place);
         let back_off = BackOff::default();
-        let mut due = LOOKS;
+        let mut due = POLLS;
         loop {
             if let Some(answer) = Answer::read(mem, line, count)? {
                 return Ok(answer);
@@ -120,8 +120,8 @@ impl<M: Memory> Client<M> {
     }
 }
 
-/// The next number of a queue. By compare-exchange alone: the machine for which these queues were made has no other exchange
-/// (pcc-indexes, section 2.3).
+/// The next number of a queue. By compare-exchange alone: the machine for which these queues were made has no other
+/// exchange (pcc-indexes, section 2.3).
 fn take_ticket<M: Memory>(mem: &M, tail: SyncWord) -> u64 {
     let mut seen = tail.load(mem);
     let back_off = BackOff::default();

@@ -7,9 +7,10 @@
 //! | 2 | the value | the value |
 //! | 3 | as word 0; written first | |
 //!
-//! Only its owner writes a line, from its end; it is read from its beginning. A server writes another answer only
-//! if the client has sent another request, so word 0 suffices to identify an answer. A request may be overwritten while it is read, if the
-//! client gave it up; then words 0 and 3 differ, and the line counts as no request: the client will refer to the new one.
+//! Only its owner writes a line, from its end; it is read from its beginning. A server writes another answer only if
+//! the client has sent another request, so word 0 suffices to identify an answer. A request may be overwritten while it
+//! is read, if the client gave it up; then words 0 and 3 differ, and the line counts as no request: the client will
+//! refer to the new one.
 
 use crate::causes::Shortage;
 use crate::error::{Error, Result};

@@ -4,9 +4,9 @@
 //! after so many polls: the claimer died, or will come again. It skips a slot with a later ticket at
 //! once. A reference that comes twice, or was meant for another server, is recognised by the line that it leads to.
 //!
-//! A server that opens a place begins with the next ticket to be claimed. Clients repeat references that have no answer,
-//! if the last server left between two requests. If it died, it may have carried out one of the requests: all of them are
-//! answered with "not known".
+//! A server that opens a place begins with the next ticket to be claimed. Clients repeat references that have no
+//! answer, if the last server left between two requests. If it died, it may have carried out one of the requests: all
+//! of them are answered with "not known".
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::memory::checked::word_line;
 use crate::pod::{Worker, lock};
 
 /// Polls of an empty slot between two polls of the tail.
-const LOOKS: u32 = 256;
+const POLLS: u32 = 256;
 
 /// A server's handle. One thread has it, with a worker of its own.
 pub struct Server<M: Memory, W: WordMap<M>> {
@@ -40,8 +40,8 @@ pub struct Server<M: Memory, W: WordMap<M>> {
 }
 
 impl<M: Memory, W: WordMap<M>> Server<M, W> {
-    /// Opens the queues of a name, or creates them with this shape, takes the first place that has no server, and opens the map
-    /// of its part, of about `records` records.
+    /// Opens the queues of a name, or creates them with this shape, takes the first place that has no server, and opens
+    /// the map of its part, of about `records` records.
     ///
     /// Cost: a sync load for each place that is taken, a round trip for each client.
     pub fn open(
@@ -95,8 +95,8 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
 
     /// Answers the requests in the queue, at most as many as it has slots. Returns how many.
     ///
-    /// Cost: on incoherent memory a round trip for the empty slot that ends it; for each request one for the slot, one for the
-    /// request, one for the answer, and what the map takes.
+    /// Cost: on incoherent memory a round trip for the empty slot that ends it; for each request one for the slot, one
+    /// for the request, one for the answer, and what the map takes.
     ///
     /// # Errors
     ///
@@ -117,8 +117,8 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
         Ok(answered)
     }
 
-    /// Answers until `stop` returns true; calls it when the queue is empty, and after each round of the queue. Returns how many requests it
-    /// answered.
+    /// Answers until `stop` returns true; calls it when the queue is empty, and after each round of the queue. Returns
+    /// how many requests it answered.
     pub fn serve_until(&self, mut stop: impl FnMut() -> bool) -> Result<usize> {
         let mut answered = 0;
         while !stop() {
@@ -149,7 +149,7 @@ impl<M: Memory, W: WordMap<M>> Server<M, W> {
                 false => Err(Error::corrupt("a slot of a queue", slot.offset())),
             };
         }
-        if self.back_off.lose(mem).is_multiple_of(LOOKS) {
+        if self.back_off.lose(mem).is_multiple_of(POLLS) {
             let is_claimed = queues.tail(self.place).load(mem) > ticket;
             if is_claimed && self.is_stuck.get() {
                 self.pass();

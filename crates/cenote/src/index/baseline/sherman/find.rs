@@ -1,9 +1,9 @@
 //! Finding a node, and reading it.
 //!
-//! A search goes from the root as it was last seen, down by copies of inner nodes. Fences only ever move to the left, and nodes are not
-//! merged; so a stale copy leads to the node that a key belongs to, or to one left of it, and the siblings lead on from there.
-//! A search that has to go on to a sibling drops the copy that led it astray. If that copy is not older than the search, the parent does
-//! not know the sibling, and the search tells it.
+//! A search goes from the root as it was last seen, down by copies of inner nodes. Fences only ever move to the left,
+//! and nodes are not merged; so a stale copy leads to the node that a key belongs to, or to one left of it, and the
+//! siblings lead on from there. A search that has to go on to a sibling drops the copy that led it astray. If that copy
+//! is not older than the search, the parent does not know the sibling, and the search tells it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::index::baseline::back_off::BackOff;
 use crate::memory::{LINE, Memory};
 
 /// Polls of a line that is being changed, before its lock is taken to read it.
-const LOOKS: u32 = 256;
+const POLLS: u32 = 256;
 /// Lines of a copy that a search reads: its place in the table, and a binary search in up to 45 children.
 const COPY_LINES: u64 = 6;
 /// The bits of the root's word that hold its level.
@@ -173,7 +173,7 @@ impl<M: Memory> Sherman<M> {
             if let Some(line) = Line::fetch(mem, at + n * LINE) {
                 return Ok(line);
             }
-            if back_off.lose(mem).is_multiple_of(LOOKS) {
+            if back_off.lose(mem).is_multiple_of(POLLS) {
                 // Under the lock it is whole, or is repaired.
                 let _held = self.lock(at)?;
                 self.read_locked(at, level)?;

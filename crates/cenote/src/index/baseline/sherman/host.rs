@@ -1,7 +1,8 @@
-//! What the handles of one process on one tree share, in the process's memory: copies of inner nodes, the root as it was last
-//! seen, local locks.
+//! What the handles of one process on one tree share, in the process's memory: copies of inner nodes, the root as it
+//! was last seen, local locks.
 //!
-//! Copies may be stale by any amount. The tables are locked for a lookup or a change only, never across an access to the pool.
+//! Copies may be stale by any amount. The tables are locked for a lookup or a change only, never across an access to
+//! the pool.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -34,8 +35,8 @@ pub struct Local {
     pub held: LocalWord,
     /// Threads that wait for it.
     pub waiting: LocalWord,
-    /// How often the pool's lock was handed on within this process since it was taken. If this lock is free, 0 says that the pool's lock is
-    /// not held.
+    /// How often the pool's lock was handed on within this process since it was taken. If this lock is free, 0 says
+    /// that the pool's lock is not held.
     pub handed_on: LocalWord,
 }
 

@@ -1,13 +1,13 @@
 //! Lines with a version at both ends. A line is the unit that is read, changed and written back.
 //!
-//! Words 0 and 7 are the version, with a mask of the present entries in the low bits: word 7 is written before any other
-//! change, word 0 after all. Words are written in descending order and read in ascending order; so if both versions that were
-//! read are equal, what was read between them is of that version. On incoherent memory the line reaches memory as a whole, and
-//! an early state of it that does so shows two versions.
+//! Words 0 and 7 are the version, with a mask of the present entries in the low bits: word 7 is written before any
+//! other change, word 0 after all. Words are written in descending order and read in ascending order; so if both
+//! versions that were read are equal, what was read between them is of that version. On incoherent memory the line
+//! reaches memory as a whole, and an early state of it that does so shows two versions.
 //!
-//! **Crash.** A writer that dies leaves a prefix of its stores, in descending order. The next holder of the line's lock repairs
-//! it: an entry is there if both masks say so. That undoes the insertion of an entry, and completes its removal. A value
-//! that was changed in place is one word, the old one or the new one.
+//! **Crash.** A writer that dies leaves a prefix of its stores, in descending order. The next holder of the line's lock
+//! repairs it: an entry is there if both masks say so. That undoes the insertion of an entry, and completes its
+//! removal. A value that was changed in place is one word, the old one or the new one.
 
 use crate::memory::checked::{owned_word, word_line};
 use crate::memory::{LINE, Memory};

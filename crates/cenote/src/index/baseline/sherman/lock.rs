@@ -1,11 +1,12 @@
 //! Locks of two levels: the threads of a process first agree on which of them competes for the pool's lock.
 //!
-//! A lock of the pool is a sync word in a line of its own: 0, or the process that holds it, as a worker's state names it (place
-//! and tag). It is taken by a compare-exchange from 0, or from a dead process, and released by a store. Nodes share locks by a
-//! hash of their offsets; nobody holds two.
+//! A lock of the pool is a sync word in a line of its own: 0, or the process that holds it, as a worker's state names
+//! it (place and tag). It is taken by a compare-exchange from 0, or from a dead process, and released by a store. Nodes
+//! share locks by a hash of their offsets; nobody holds two.
 //!
-//! If threads of the same process wait, a holder hands the pool's lock on to them instead of releasing it; only a few times in a row, so that
-//! other processes get their turn. A process that dies leaves its lock words; the next holder repairs what they cover (`line`, `node`).
+//! If threads of the same process wait, a holder hands the pool's lock on to them instead of releasing it; only a few
+//! times in a row, so that other processes get their turn. A process that dies leaves its lock words; the next holder
+//! repairs what they cover (`line`, `node`).
 
 use super::Sherman;
 use super::host::Local;
@@ -18,7 +19,7 @@ use crate::pod::format::record::{Phase, State};
 /// How often a lock is handed on within a process, as in Sherman.
 const HANDED_ON_MAX: u64 = 4;
 /// Polls of a lock between two checks whether its owner lives.
-const LOOKS: u32 = 64;
+const POLLS: u32 = 64;
 
 /// A held lock.
 pub struct Held<'t, M: Memory> {
@@ -60,7 +61,7 @@ impl<M: Memory> Sherman<M> {
             let Err(owner) = word.compare_exchange(mem, 0, mine) else {
                 return Ok(());
             };
-            if back_off.lose(mem).is_multiple_of(LOOKS)
+            if back_off.lose(mem).is_multiple_of(POLLS)
                 && !pod.instance_lives(State::decode(owner))?
                 && word.compare_exchange(mem, owner, mine).is_ok()
             {

@@ -1,6 +1,6 @@
-//! A B+-tree in the manner of Sherman (Wang and others, SIGMOD 2022), on memory that hosts share, as pcc-indexes compares with
-//! it (section 7.1): compare-exchanges of lock words in the pool instead of RDMA atomics, copies of lines instead of RDMA reads
-//! and writes.
+//! A B+-tree in the manner of Sherman (Wang and others, SIGMOD 2022), on memory that hosts share, as pcc-indexes
+//! compares with it (section 7.1): compare-exchanges of lock words in the pool instead of RDMA atomics, copies of lines
+//! instead of RDMA reads and writes.
 //!
 //! | file | concept |
 //! |---|---|
@@ -11,14 +11,15 @@
 //! | `find` | the path to a node, by copies that may be stale |
 //! | `write` | changes under a node's lock; splits |
 //!
-//! The protocol is described in `docs/protocols/sherman.md`. In short: each process copies inner nodes and does not read them
-//! again until a node's fences show that a copy led past it. Reads take no lock: they fetch all lines of a leaf at once, each of
-//! which shows whether it is whole. Writes take a lock of the process, then one of the pool, change one line and write it
-//! back. Lines are always fetched afresh before they are read; nothing that changes in place is read by [`Memory::bytes`].
+//! The protocol is described in `docs/protocols/sherman.md`. In short: each process copies inner nodes and does not
+//! read them again until a node's fences show that a copy led past it. Reads take no lock: they fetch all lines of a
+//! leaf at once, each of which shows whether it is whole. Writes take a lock of the process, then one of the pool,
+//! change one line and write it back. Lines are always fetched afresh before they are read; nothing that changes in
+//! place is read by [`Memory::bytes`].
 //!
-//! **Crash.** A lock word names the process that holds it; others take it from a dead process. The next holder of the lock repairs a
-//! line that was being changed: it undoes or completes the change. A node that was split, and that its parent does not know,
-//! is found through its sibling; the worker that finds it so tells the parent.
+//! **Crash.** A lock word names the process that holds it; others take it from a dead process. The next holder of the
+//! lock repairs a line that was being changed: it undoes or completes the change. A node that was split, and that its
+//! parent does not know, is found through its sibling; the worker that finds it so tells the parent.
 //!
 //! **Left out.** Nodes are not merged, and their memory is not reused. Scans see each binding as it was at some moment,
 //! not all at one moment.
@@ -128,15 +129,15 @@ impl<M: Memory> WordMap<M> for Sherman<M> {
         Ok(Self { arena, locks, host })
     }
 
-    /// Cost: on incoherent memory, once the path is cached, a round trip for the leaf's header and one for each line of the leaf up
-    /// to the key's: at most 9, if it is not there.
+    /// Cost: on incoherent memory, once the path is cached, a round trip for the leaf's header and one for each line of
+    /// the leaf up to the key's: at most 9, if it is not there.
     fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         self.begin()?;
         self.get(key)
     }
 
-    /// Cost: a lock and its release (a compare-exchange and a sync store on incoherent memory), the round trips of a get, and one
-    /// to write a line back; for one in ten new keys or so, a split.
+    /// Cost: a lock and its release (a compare-exchange and a sync store on incoherent memory), the round trips of a
+    /// get, and one to write a line back; for one in ten new keys or so, a split.
     fn put_u64(&self, key: u64, value: u64) -> Result<Put> {
         self.begin()?;
         Ok(match self.change(key, Change::Put(value))? {

@@ -8,13 +8,13 @@
 //! | 3 | sibling: the next node of the level; 0 if there is none, and then no high fence | in splits |
 //! | 4 | level; leaves have 0 | never |
 //!
-//! Entries of a leaf are keys and values; entries of an inner node are children and their low fences. An entry outside the fences
-//! was split off: it does not count, and its place is free. So a split changes only the header of the
-//! node. The place of such an entry may be given to another key, even though a dead writer may leave any mixture of
-//! the two: the value is written before the key, and the old key belongs elsewhere.
+//! Entries of a leaf are keys and values; entries of an inner node are children and their low fences. An entry outside
+//! the fences was split off: it does not count, and its place is free. So a split changes only the header of the node.
+//! The place of such an entry may be given to another key, even though a dead writer may leave any mixture of the two:
+//! the value is written before the key, and the old key belongs elsewhere.
 //!
-//! **Crash.** A header whose writer died may have its new sibling and its old high fence. The sibling is a whole node then, and
-//! the node's lock has been held since it was made: the high fence becomes its low fence.
+//! **Crash.** A header whose writer died may have its new sibling and its old high fence. The sibling is a whole node
+//! then, and the node's lock has been held since it was made: the high fence becomes its low fence.
 
 use super::line::{ENTRIES, Line};
 use crate::error::{Error, Result};

@@ -1,9 +1,9 @@
-//! Changes. Each changes one line of one node, under the node's lock. All lines that it reads are fetched under the lock, as those
-//! that this host has in its cache may be stale.
+//! Changes. Each changes one line of one node, under the node's lock. All lines that it reads are fetched under the
+//! lock, as those that this host has in its cache may be stale.
 //!
-//! A node without a free place is split: the upper half of its entries goes to a new node, which is written back; then the header
-//! is changed, from which moment they belong to the new node; then the lock is released, and the parent is told under
-//! the parent's lock. A root that was split gets a parent by a compare-exchange of the root's word.
+//! A node without a free place is split: the upper half of its entries goes to a new node, which is written back; then
+//! the header is changed, from which moment they belong to the new node; then the lock is released, and the parent is
+//! told under the parent's lock. A root that was split gets a parent by a compare-exchange of the root's word.
 
 use super::Sherman;
 use super::find::Way;
@@ -68,7 +68,8 @@ impl<M: Memory> Sherman<M> {
         }
     }
 
-    /// Reads a node under its lock, and changes one line if the key belongs there. `low` is the node's low fence, if known.
+    /// Reads a node under its lock, and changes one line if the key belongs there. `low` is the node's low fence, if
+    /// known.
     fn step(&self, way: Way, low: Option<u64>, key: u64, change: Change) -> Result<Step> {
         let (mem, Way { at, level, .. }) = (self.mem(), way);
         let _held = self.lock(at)?;

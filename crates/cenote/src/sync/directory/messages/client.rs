@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::copy::Copy;
+use super::instant::Moment;
 use super::lease::Lease;
 use super::message::{DirectorySays, LockId, NO_LOCK, NodeSays, Open, Refusal, Session, ToDirectory, ToNode};
-use super::moment::Moment;
 use super::region::is_possible;
 use crate::sync::directory::queue::Permission;
 
@@ -48,7 +48,8 @@ pub enum LeaseState {
 }
 
 impl Client {
-    /// The node of a session, which has nothing. It said at a moment that it joins, and the directory waits for so many microseconds.
+    /// The node of a session, which has nothing. It said at a moment that it joins, and the directory waits for so many
+    /// microseconds.
     pub fn new(session: Session, lease: u64, joined: Moment) -> Self {
         Self {
             session,
@@ -106,7 +107,8 @@ impl Client {
         self.copy(lock)?.permission()
     }
 
-    /// Asks for a lock by its name; if there is none it is made, if there are lengths for its regions. Returns the number of the question, and what is to be sent.
+    /// Asks for a lock by its name; if there is none it is made, if there are lengths for its regions. Returns the
+    /// number of the question, and what is to be sent.
     pub fn open(&mut self, name: &str, regions: Option<&[u32]>) -> (u64, Vec<ToDirectory>) {
         self.opened += 1;
         let opening = Opening {

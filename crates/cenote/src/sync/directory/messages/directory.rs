@@ -1,12 +1,13 @@
-//! The directory of a memory node: its locks and their names, and the nodes that have joined. Pure: it is told what has arrived, and says what is to be sent.
+//! The directory of a memory node: its locks and their names, and the nodes that have joined. Pure: it is told what has
+//! arrived, and says what is to be sent.
 
 use std::collections::BTreeMap;
 
+use super::instant::Moment;
 use super::locked::{Impossible, Locked, Replies};
 use super::message::{
     DirectorySays, LockId, NAME_MAX, NO_LOCK, NodeSays, Open, Refusal, Session, ToDirectory, ToNode,
 };
-use super::moment::Moment;
 use super::region::is_possible;
 use crate::mutant::{self, Mutant};
 use crate::sync::directory::node::{NODES_MAX, Node};
@@ -122,7 +123,8 @@ impl Directory {
         member.is_some_and(|member| member.session == session)
     }
 
-    /// A message has arrived. One of a session that has ended changes nothing; the sender of one that no node sends is declared dead.
+    /// A message has arrived. One of a session that has ended changes nothing; the sender of one that no node sends is
+    /// declared dead.
     pub fn receive(&mut self, message: ToDirectory, now: Moment) -> Vec<ToNode> {
         let ToDirectory { session, lock, says } = message;
         match self.members.get_mut(&session.node()) {
@@ -210,7 +212,8 @@ impl Directory {
         self.addressed(lock, replies)
     }
 
-    /// Declares nodes dead that were silent for a lease. To be called often: a directory that has not called it for a while has been stopped itself, and waits for its nodes anew.
+    /// Declares nodes dead that were silent for a lease. To be called often: a directory that has not called it for a
+    /// while has been stopped itself, and waits for its nodes anew.
     pub fn check_silence(&mut self, now: Moment) -> Vec<ToNode> {
         let paused = now.since(self.checked) > self.limits.lease / PAUSES;
         self.checked = now;

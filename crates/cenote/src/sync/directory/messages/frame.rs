@@ -1,4 +1,5 @@
-//! Messages as bytes of a connection: a length of four bytes, then so many bytes, all numbers with their lowest byte first.
+//! Messages as bytes of a connection: a length of four bytes, then so many bytes, all numbers with their lowest byte
+//! first.
 //!
 //! ```text
 //! frame      length u32, at most FRAME_MAX; body
@@ -30,10 +31,11 @@
 //! changes    count u16, then of each region that has changed its number u16, length u32, bytes
 //! ```
 //!
-//! What is said before a connection has a session, and about the directory as a whole, is in `service/greeting.rs` and `service/inspect.rs`.
+//! What is said before a connection has a session, and about the directory as a whole, is in `service/greeting.rs` and
+//! `service/inspect.rs`.
 //!
-//! What comes from a connection is not trusted: each number is checked before it is used, a frame is as long as its content, and no more memory is allocated than bytes
-//! have arrived.
+//! What comes from a connection is not trusted: each number is checked before it is used, a frame is as long as its
+//! content, and no more memory is allocated than bytes have arrived.
 
 use super::message::{
     DirectorySays, Grant, LockId, NodeSays, Open, Refusal, Session, ToDirectory, ToNode, Transfer,

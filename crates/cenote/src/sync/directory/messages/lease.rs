@@ -1,13 +1,14 @@
 //! A node's lease: until when nobody can have declared the node dead, as far as the node knows.
 //!
-//! The directory declares a node dead if it has heard nothing of it for so long. The node sends heartbeats, each with the time at which it was sent, and the directory
-//! sends them back. What was sent back was heard after it was sent. So the directory waits at least until the lease has run out that began when the heartbeat was *sent*; when the
-//! answer has come says nothing.
+//! The directory declares a node dead if it has heard nothing of it for so long. The node sends heartbeats, each with
+//! the time at which it was sent, and the directory sends them back. A heartbeat that was answered was heard after it
+//! was sent. So the directory waits for a full lease from the moment at which the heartbeat was *sent*; the moment at
+//! which the answer arrives does not matter.
 //!
-//! Both clocks only count time that passes. Their rates may differ: the node counts on seven eighths of the lease. A session that has ended does not begin again; so a late
-//! answer makes a lease certain again that had run out.
+//! Both clocks only count time that passes. Their rates may differ: the node counts on seven eighths of the lease. A
+//! session that has ended does not begin again. So a late answer renews a lease that had run out.
 
-use super::moment::Moment;
+use super::instant::Moment;
 use crate::mutant::{self, Mutant};
 
 /// So many heartbeats are sent in the time of a lease.

@@ -1,7 +1,8 @@
 //! A lock, as its directory has it: the [entry](super::super::entry), the data, and what nodes have asked for.
 //!
-//! The directory remembers each node's request for as long as the node waits or has the lock, and what it has forwarded in the epoch. It needs that to send again
-//! what was lost, and it is all that is needed to build the queue anew when its holder dies. A crash of the directory is not survived.
+//! The directory remembers each node's request for as long as the node waits or has the lock, and what it has forwarded
+//! in the epoch. It needs that to send again what was lost, and it is all that is needed to build the queue anew when
+//! its holder dies. A crash of the directory is not survived.
 
 use std::collections::BTreeMap;
 
@@ -250,8 +251,9 @@ impl Locked {
         Ok(replies)
     }
 
-    /// What a writer hands over, but for nodes that have died since they stood in its queue. One that has joined and asked since stands where its
-    /// new request does. What each one asked for is known here, too. A writer that has got all requests cannot leave one out.
+    /// What a writer hands over, but for nodes that have died since they stood in its queue. One that has joined and
+    /// asked since stands where its new request does. What each one asked for is known here, too. A writer that has got
+    /// all requests cannot leave one out.
     fn without_the_dead(&self, handover: &Handover, version: u16) -> Result<Handover, Impossible> {
         let readers = handover.readers.iter();
         let rest = handover.rest.requests().iter().map(|request| request.node);
@@ -289,7 +291,8 @@ impl Locked {
         self.requests.remove(&node);
     }
 
-    /// A node's session has ended: in order, if the node has nothing that it has written and not handed over; else it has died.
+    /// A node's session has ended: in order, if the node has nothing that it has written and not handed over; else it
+    /// has died.
     pub fn lose(&mut self, session: Session, in_order: bool) -> Replies {
         let node = session.node();
         self.requests.remove(&node);
@@ -319,7 +322,8 @@ impl Locked {
         usize::from(self.arrived) < self.forwarded.len() || is_next_waiting
     }
 
-    /// What may have been lost and would not come again by itself: requests on their way to the holder, and what readers are told.
+    /// What may have been lost and would not come again by itself: requests on their way to the holder, and what
+    /// readers are told.
     pub fn again(&self) -> Replies {
         let mut replies = match mutant::is(Mutant::DirectoryForwardNotRepeated) {
             true => Vec::new(),

@@ -1,4 +1,5 @@
-//! What nodes and the directory say to each other. `docs/protocols/directory-messages.md` says what each message means, and what its loss leads to.
+//! What nodes and the directory say to each other. `docs/protocols/directory-messages.md` says what each message means,
+//! and what its loss leads to.
 
 use super::region::Change;
 use crate::sync::Owner;
@@ -42,7 +43,8 @@ impl Session {
         Node::new((self.0 as u8).wrapping_sub(1)).unwrap_or(FIRST)
     }
 
-    /// As the next owner of a lock is told of it: the node in the place of a worker, the count in that of the generation.
+    /// As the next owner of a lock is told of it: the node in the place of a worker, the count in that of the
+    /// generation.
     pub fn owner(self) -> Owner {
         Owner::of(self.0)
     }

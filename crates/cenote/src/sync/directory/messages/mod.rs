@@ -1,4 +1,5 @@
-//! The other transport of directory locks: messages to a directory at a memory node, over the same entries and queues as in a pool.
+//! The other transport of directory locks: messages to a directory at a memory node, over the same entries and queues
+//! as in a pool.
 //!
 //! | file | concept |
 //! |---|---|
@@ -12,8 +13,8 @@
 //! | `threads` | a node with its threads |
 //! | `frame`, `wire` | messages as bytes |
 //!
-//! All of it is pure: told what has arrived and what time it is, it returns what is to be sent. So tests and the simulator deliver, lose, repeat and reorder as they like.
-//! [`service`](super::service) has connections and threads.
+//! All of it is pure: told what has arrived and what time it is, it returns what is to be sent. So tests and the
+//! simulator deliver, lose, repeat and reorder as they like. [`service`](super::service) has connections and threads.
 //!
 //! The protocol page is `docs/protocols/directory-messages.md`. No pool is needed, and none is touched.
 
@@ -21,10 +22,10 @@ pub mod client;
 pub mod copy;
 pub mod directory;
 pub mod frame;
+pub mod instant;
 pub mod lease;
 pub mod locked;
 pub mod message;
-pub mod moment;
 pub mod region;
 pub mod threads;
 pub mod wire;

@@ -1,6 +1,7 @@
 //! What a lock covers: regions of bytes, and which of them have changed since others saw them.
 //!
-//! A region travels as a whole, and only if the other side has an older one. Regions are reference counted: what waits to be sent is copied when it is written, and not before.
+//! A region travels as a whole, and only if the other side has an older one. Regions are reference counted: what waits
+//! to be sent is copied when it is written, and not before.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};

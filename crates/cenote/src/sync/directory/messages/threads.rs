@@ -1,15 +1,16 @@
 //! A node and its threads: who of them has which lock, and who waits. Pure, as the [client](super::client) in it.
 //!
-//! The threads share what the node has as those of a process share a lock in a pool ([`cohort`](super::super::cohort)). A thread gets a
-//! lock only while the node's lease has not run out. The data goes with the thread that writes, and comes back when it unlocks.
+//! The threads share what the node has as those of a process share a lock in a pool ([`cohort`](super::super::cohort)).
+//! A thread gets a lock only while the node's lease has not run out. The data goes with the thread that writes, and
+//! comes back when it unlocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::client::{Client, LeaseState};
 use super::copy::Copy;
+use super::instant::Moment;
 use super::message::{Former, LockId, ToDirectory, ToNode};
-use super::moment::Moment;
 use super::region::Data;
 use crate::mutant::{self, Mutant};
 use crate::sync::directory::cohort::{Local, Step};

@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a lock service listens: `unix:PATH` for processes of one machine, `HOST:PORT` for others as well. Port 0 is any that is free.
+/// Where a lock service listens: `unix:PATH` for processes of one machine, `HOST:PORT` for others as well. Port 0 is
+/// any that is free.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// The path of a Unix socket.

@@ -1,6 +1,8 @@
-//! A process as a node of a lock service: its connection, a thread that receives, and what its threads have of each lock.
+//! A process as a node of a lock service: its connection, a thread that receives, and what its threads have of each
+//! lock.
 //!
-//! All of it lies under one mutex, which no thread holds while it waits. Threads that wait sleep by one condition variable.
+//! All of it lies under one mutex, which no thread holds while it waits. Threads that wait sleep by one condition
+//! variable.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -14,8 +16,8 @@ use super::link::{ConnectError, Incoming, Link, Outgoing};
 use super::pace::Pace;
 use crate::memory::{ForkWatch, forked, watch_fork};
 use crate::sync::directory::messages::client::{Client, LeaseState};
+use crate::sync::directory::messages::instant::Moment;
 use crate::sync::directory::messages::message::{DirectorySays, LockId, NO_LOCK, Session, ToDirectory};
-use crate::sync::directory::messages::moment::Moment;
 use crate::sync::directory::messages::threads::NodeState;
 use crate::sync::{Owner, Timeout};
 
@@ -31,10 +33,11 @@ const SLEEPS: u32 = 20;
 
 /// A process as a node of a lock service. Threads share one.
 ///
-/// Locks that its threads have used stay with it, each with its data, until another node asks. Dropping the client gives them up; [`close`](Self::close) reports whether all that
-/// was written has arrived.
+/// Locks that its threads have used stay with it, each with its data, until another node asks. Dropping the client
+/// gives them up; [`close`](Self::close) reports whether all that was written has arrived.
 ///
-/// A node is declared dead of which the service hears nothing for the lease: [the module](crate::remote) says what a holder may believe.
+/// A node is declared dead of which the service hears nothing for the lease: [the module](crate::remote) says what a
+/// holder may believe.
 pub struct LockClient {
     shared: Arc<Shared>,
     receiver: Option<JoinHandle<()>>,
@@ -125,15 +128,17 @@ impl LockClient {
         Duration::from_micros(self.shared.lease)
     }
 
-    /// How others are told of this node, should it die: its number in the place of a worker, and how many nodes had joined before in that of the generation.
+    /// How others are told of this node, should it die: its number in the place of a worker, and how many nodes had
+    /// joined before in that of the generation.
     pub fn owner(&self) -> Owner {
         self.shared.session.owner()
     }
 
-    /// Gives all locks up, and waits until the service has all that was written. If that fails, the connection is cut all the same: what
-    /// the service does not have is lost, and the next owners are told.
+    /// Gives all locks up, and waits until the service has all that was written. If that fails, the connection is cut
+    /// all the same: what the service does not have is lost, and the next owners are told.
     ///
-    /// Errors: [`Error::Held`] if a thread has a lock; [`Error::Fenced`], [`Error::Disconnected`], [`Error::Unconfirmed`].
+    /// Errors: [`Error::Held`] if a thread has a lock; [`Error::Fenced`], [`Error::Disconnected`],
+    /// [`Error::Unconfirmed`].
     pub fn close(mut self) -> Result<(), Error> {
         if self.shared.is_forked() {
             return Err(Error::Forked);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::memory::time_since_boot;
-use crate::sync::directory::messages::moment::Moment;
+use crate::sync::directory::messages::instant::Moment;
 
 /// Now: microseconds since this machine was started. Time in which it was suspended counts.
 pub fn now() -> Moment {

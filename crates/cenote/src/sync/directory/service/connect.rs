@@ -1,10 +1,11 @@
 //! Connecting to a lock service by a socket.
 //!
-//! A node has two threads for its connection, one that writes and, in [`client`](super::client), one that reads. So no thread that uses a
-//! lock waits for the service to read. The kernel closes a dead process's connections, also after `kill -9`: so the service learns of the
-//! death at once.
+//! A node has two threads for its connection, one that writes and, in [`client`](super::client), one that reads. So no
+//! thread that uses a lock waits for the service to read. The kernel closes a dead process's connections, also after
+//! `kill -9`: so the service learns of the death at once.
 //!
-//! A child of a node's process closes its copies of the connection: else it would keep its parent alive in the eyes of the service.
+//! A child of a node's process closes its copies of the connection: else it would keep its parent alive in the eyes of
+//! the service.
 
 use std::io::{self, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -122,7 +123,7 @@ fn say(stream: &mut Stream, frame: &[u8], until: Instant) -> Result<(), LinkErro
     }
 }
 
-/// A connection to who listens at an address.
+/// A connection to the process that listens at an address.
 fn reach(address: &Address, time: Duration) -> Result<Stream, ConnectError> {
     let unreachable = |source| ConnectError::Unreachable {
         address: address.clone(),
@@ -148,7 +149,8 @@ fn reach_tcp(host: &str, time: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Connects to a Unix socket. A listener that is stopped, and has many that wait, would have this wait for ever: that is left to another thread.
+/// Connects to a Unix socket. A listener that is stopped, and has many that wait, would have this wait for ever: that
+/// is left to another thread.
 pub(super) fn reach_unix(path: &Path, time: Duration) -> io::Result<UnixStream> {
     let (tell, told) = mpsc::sync_channel(1);
     let path = path.to_owned();

@@ -10,14 +10,17 @@ pub enum Error {
     /// The thread has it, or waits for it.
     #[error("this thread has the lock already, and would wait for itself; unlock it first")]
     Deadlock,
-    /// The service has declared this node dead: it has heard nothing of it for the lease, or nonsense. Others may have had all locks of the node since. What the node had
-    /// written and not handed over is lost, and the next owners are told.
+    /// The service has declared this node dead: it has heard nothing of it for the lease, or nonsense. Others may have
+    /// had all locks of the node since. What the node had written and not handed over is lost, and the next owners are
+    /// told.
     #[error("the lock service has declared this node dead; others may have its locks. Connect anew")]
     Fenced,
-    /// The connection to the service is cut, by the service's end, by its host's or by the network's. As [`Error::Fenced`] in all else.
+    /// The connection to the service is cut, by the service's end, by its host's or by the network's. As
+    /// [`Error::Fenced`] in all else.
     #[error("the connection to the lock service is cut; others may have this node's locks. Connect anew")]
     Disconnected,
-    /// The lease has run out: nobody knows whether the service has declared this node dead. An answer of the service, should one come, decides it.
+    /// The lease has run out: nobody knows whether the service has declared this node dead. An answer of the service,
+    /// should one come, decides it.
     #[error("the lock service has not answered for a lease; others may have this node's locks")]
     Unconfirmed,
     /// The client was closed.

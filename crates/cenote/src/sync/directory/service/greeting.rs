@@ -1,4 +1,5 @@
-//! What is said on a connection before it has a session. All frames are as those of [messages](crate::sync::directory::messages::frame).
+//! What is said on a connection before it has a session. All frames are as those of
+//! [messages](crate::sync::directory::messages::frame).
 //!
 //! ```text
 //!   0 hello        magic u64, purpose u8 (0 to join, 1 to see the status), label (length u8, UTF-8)
@@ -6,7 +7,8 @@
 //!  33 turned away  nothing: there is no number for another node
 //! ```
 //!
-//! Who does not say hello in time, or says something else, is cut. So nobody who came by mistake takes a node's number.
+//! A connection that does not say hello in time, or says something else, is cut, so that nobody takes a node's number
+//! by mistake.
 
 use crate::sync::directory::messages::frame::FrameError;
 use crate::sync::directory::messages::message::Session;
@@ -30,7 +32,7 @@ pub enum Purpose {
     Status,
 }
 
-/// What a directory answers to who wants to join.
+/// What a directory answers to a process that wants to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The session, and after how many microseconds the directory declares a node dead of which it hears nothing.

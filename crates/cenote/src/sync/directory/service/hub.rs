@@ -1,4 +1,5 @@
-//! A directory at work: one thread to which all connections bring what they receive. It waits for no node: what a node does not fetch in time is lost, and comes again.
+//! A directory at work: one thread to which all connections bring what they receive. It waits for no node: what a node
+//! does not fetch in time is lost, and comes again.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
@@ -12,14 +13,16 @@ use super::outbox::Outbox;
 use super::pace::Pace;
 use crate::memory::{ForkWatch, forked, watch_fork};
 use crate::sync::directory::messages::Directory;
+use crate::sync::directory::messages::instant::Moment;
 use crate::sync::directory::messages::locked::Locked;
 use crate::sync::directory::messages::message::{DirectorySays, Session, ToDirectory, ToNode};
-use crate::sync::directory::messages::moment::Moment;
 use crate::sync::directory::queue::Permission;
 
-/// The most messages that wait for the directory, each with all data of a lock perhaps; who brings more waits.
+/// The most messages that wait for the directory, each with all data of a lock perhaps; a connection that brings more
+/// waits.
 const ARRIVED_MAX: usize = 64;
-/// Leases are checked at least so often in the time of one, and what may have been lost is sent again at least so often.
+/// Leases are checked at least so often in the time of one, and what may have been lost is sent again at least so
+/// often.
 const CHECKS: u64 = 20;
 
 /// What a connection brings.
@@ -49,7 +52,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A node joins: its session, and where it receives. `None` if there is no number for it, or the directory has ended.
+    /// A node joins: its session, and where it receives. `None` if there is no number for it, or the directory has
+    /// ended.
     pub fn join(&self, label: String) -> Option<(Session, Outbox<ToNode>)> {
         let (tell, told) = mpsc::channel();
         self.events.send(Event::Join(Joining { label, tell })).ok()?;
@@ -78,7 +82,8 @@ impl Hub {
         let _ = self.events.send(Event::Ended(session));
     }
 
-    /// A node's connection is cut, and the node may live, and believe that it has its locks: it is declared dead when its lease has run out.
+    /// A node's connection is cut, and the node may live, and believe that it has its locks: it is declared dead when
+    /// its lease has run out.
     pub fn lose(&self, session: Session) {
         // As above.
         let _ = self.events.send(Event::Lost(session));
@@ -201,7 +206,7 @@ impl Served {
                 }
             }
             Event::Status(tell) => {
-                // Who asked may have gone.
+                // The process that asked may have gone.
                 let _ = tell.send(self.status());
             }
             Event::Stop => {}
@@ -225,7 +230,7 @@ impl Served {
     fn join(&mut self, joining: Joining) {
         let Joining { label, tell } = joining;
         let Some(session) = self.directory.join(now()) else {
-            // Who asked may have gone.
+            // The process that asked may have gone.
             let _ = tell.send(None);
             return;
         };

@@ -1,10 +1,11 @@
-//! What a lock service says of itself: its nodes and its locks, for people to read. Frames, beside those of [greetings](super::greeting):
+//! What a lock service says of itself: its nodes and its locks, for people to read. Frames, beside those of
+//! [greetings](super::greeting):
 //!
 //! ```text
 //!  34 service      lease u64 in milliseconds, the most locks u64, the most bytes u64
 //!  35 node         number u8, session u32, silent u64 in milliseconds, label
-//!  36 lock         name, regions u16, bytes u64, transfers u64, note u64, writer u8 (255: none), next u8, readers u64, waiting (a queue),
-//!                  died u8 (0 nobody; 1: number u8, session u32, note u64)
+//!  36 lock         name, regions u16, bytes u64, transfers u64, note u64, writer u8 (255: none), next u8, readers u64,
+//!                  waiting (a queue), died u8 (0 nobody; 1: number u8, session u32, note u64)
 //!  37 end          nothing
 //! ```
 
@@ -49,7 +50,8 @@ pub struct NodeStatus {
     pub silent_ms: u64,
 }
 
-/// A lock of a lock service. Nodes are named by their numbers. A node keeps a lock until another one asks for it, whether a thread of it uses it or not.
+/// A lock of a lock service. Nodes are named by their numbers. A node keeps a lock until another one asks for it,
+/// whether a thread of it uses it or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LockStatus {

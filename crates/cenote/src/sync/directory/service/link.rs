@@ -1,15 +1,16 @@
-//! A node's connection to its directory: what sends, what receives. Implemented by [`channel`](super::channel), within a process, and by [`connect`](super::connect), by
-//! sockets.
+//! A node's connection to its directory: what sends, what receives. Implemented by [`channel`](super::channel), within
+//! a process, and by [`connect`](super::connect), by sockets.
 
 use std::time::Duration;
 
 use crate::sync::directory::messages::frame::FrameError;
+use crate::sync::directory::messages::instant::Moment;
 use crate::sync::directory::messages::message::{Session, ToDirectory, ToNode};
-use crate::sync::directory::messages::moment::Moment;
 
 use super::address::Address;
 
-/// After so long a node that is connected by a socket, and the directory, first send again what may have been lost. A socket loses nothing, but what it cannot hold.
+/// After so long a node that is connected by a socket, and the directory, first send again what may have been lost. A
+/// socket loses nothing, but what it cannot hold.
 pub const RESEND: Duration = Duration::from_millis(100);
 
 /// Why there is no connection to a lock service, or none that can be used.
@@ -24,16 +25,16 @@ pub enum ConnectError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// Who listens there says nothing.
-    #[error("{address}: who listens there has not answered in {} s; it may be stopped, or be no lock service", .waited.as_secs_f32())]
+    /// The process that listens there says nothing.
+    #[error("{address}: nothing has answered there for {} s; the process that listens may be stopped, or be no lock service", .waited.as_secs_f32())]
     Silent {
         /// Where.
         address: Address,
         /// For how long this process has waited.
         waited: Duration,
     },
-    /// Who listens there does not speak as a lock service of this version does.
-    #[error("{address}: who listens there is no lock service of this version of cenote: {why}")]
+    /// The process that listens there does not speak as a lock service of this version does.
+    #[error("{address}: what listens there is no lock service of this version of cenote: {why}")]
     NotALockService {
         /// Where.
         address: Address,

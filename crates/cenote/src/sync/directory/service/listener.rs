@@ -1,20 +1,22 @@
 //! The side of a lock service that sockets lead to.
 //!
-//! The service has two threads for each connection. One reads, and gives what it has read to the [hub](super::hub). One writes; it ends
-//! when the hub ends the session, and cuts the connection.
+//! The service has two threads for each connection. One reads, and gives what it has read to the [hub](super::hub). One
+//! writes; it ends when the hub ends the session, and cuts the connection.
 //!
-//! **A connection that ends** need not be a node's death. If the node's kernel has ended it, the node is dead, or has cut the connection
-//! itself: its session ends at once. The same holds for a frame that is none, and for one that speaks for another session. If something
-//! else has (the network leads nowhere, the node has read nothing for too long), the node may live, and count on its lease: its session
-//! ends when that has run out.
+//! **A connection that ends** need not be a node's death. If the node's kernel has ended it, the node is dead, or has
+//! cut the connection itself: its session ends at once. The same holds for a frame that is none, and for one that
+//! speaks for another session. If something else has (the network leads nowhere, the node has read nothing for too
+//! long), the node may live, and count on its lease: its session ends when that has run out.
 //!
-//! Connections are bounded in number, and in what they may have the service keep: before its hello a connection may send no more than that,
-//! and it has some seconds for it. Behind it, a frame is as long as a lock's data at most, and what waits to be written to it is bounded
-//! ([`outbox`](super::outbox)).
+//! Connections are bounded in number, and in what they may have the service keep: before its hello a connection may
+//! send no more than that, and it has some seconds for it. Behind it, a frame is as long as a lock's data at most, and
+//! what waits to be written to it is bounded ([`outbox`](super::outbox)).
 //!
-//! A child of the service's process closes its copies of all sockets, else clients would take the service for alive as long as the child lives. It serves nobody.
+//! A child of the service's process closes its copies of all sockets, else clients would take the service for alive as
+//! long as the child lives. It serves nobody.
 //!
-//! Who may connect may take and hold every lock of the service: put a Unix socket into a folder that only trusted users may enter, and listen by TCP on a network that is trusted.
+//! Any process that may connect may take and hold every lock of the service: put a Unix socket into a folder that only
+//! trusted users may enter, and listen by TCP on a network that is trusted.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -99,7 +101,8 @@ impl Socket {
 }
 
 impl Listener {
-    /// Listens at an address. A Unix socket that an earlier service of this user has left is replaced; any other file stays, and is an error.
+    /// Listens at an address. A Unix socket that an earlier service of this user has left is replaced; any other file
+    /// stays, and is an error.
     ///
     /// Errors: [`ConnectError::Unavailable`], [`ConnectError::Io`].
     pub fn start(address: &Address, hub: Hub) -> Result<Self, ConnectError> {

@@ -24,7 +24,8 @@ const LEASES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceOptions {
-    /// After so long the service declares a node dead of which it hears nothing: 0.1 s to 1 h, and longer than what the network needs for a lock's data. 10 s if nothing is said.
+    /// After so long the service declares a node dead of which it hears nothing: 0.1 s to 1 h, and longer than what the
+    /// network needs for a lock's data. 10 s if nothing is said.
     pub lease: Duration,
     /// The most locks that it keeps; 65,536 if nothing is said. A lock stays until the service ends.
     pub max_locks: usize,
@@ -44,7 +45,8 @@ impl Default for ServiceOptions {
 
 /// A lock service: it answers for locks, and keeps their data while no node has it. Locks and data end with it.
 ///
-/// It takes one thread, one for each address, and two for each connection. It keeps the data of its locks, and a few MiB at most for each connection.
+/// It takes one thread, one for each address, and two for each connection. It keeps the data of its locks, and a few
+/// MiB at most for each connection.
 pub struct LockService {
     listeners: Mutex<Vec<Listener>>,
     /// Ends after the listeners.
@@ -71,8 +73,8 @@ impl LockService {
         })
     }
 
-    /// Listens at an address, and returns it with the port that it has got. A Unix socket that an earlier service of this user has left is
-    /// replaced; this user alone may connect to the new one.
+    /// Listens at an address, and returns it with the port that it has got. A Unix socket that an earlier service of
+    /// this user has left is replaced; this user alone may connect to the new one.
     ///
     /// Who may connect may take every lock, and keep it.
     ///

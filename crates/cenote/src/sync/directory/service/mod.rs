@@ -1,4 +1,5 @@
-//! Lock services: the transport of directory locks by messages at work. What users see of it is [`remote`](crate::remote).
+//! Lock services: the transport of directory locks by messages at work. What users see of it is
+//! [`remote`](crate::remote).
 //!
 //! | file | concept |
 //! |---|---|
@@ -42,5 +43,5 @@ pub use error::Error;
 pub use inspect::{Died, LockStatus, NodeStatus, Status, WaitingNode};
 pub use link::ConnectError;
 pub use lock_service::{LockService, ServiceOptions, status};
-pub use regions::{RegionsLock, RegionsReadGuard, RegionsWriteGuard, RwLockBuilder};
+pub use regions::{RegionsLock, RegionsLockBuilder, RegionsReadGuard, RegionsWriteGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

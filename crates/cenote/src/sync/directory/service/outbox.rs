@@ -87,7 +87,8 @@ impl<M: Weigh> Outbox<M> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a message in, unless there is no room. Returns whether it may be taken out, or was lost; not if the outbox is closed.
+    /// Puts a message in, unless there is no room. Returns whether it may be taken out, or was lost; not if the outbox
+    /// is closed.
     pub fn put(&self, message: M) -> bool {
         let mut waiting = self.waiting();
         if waiting.is_closed {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::clock::micros;
+use crate::sync::directory::messages::instant::Moment;
 use crate::sync::directory::messages::message::LockId;
-use crate::sync::directory::messages::moment::Moment;
 
 /// The longest pause between two repetitions.
 const LONGEST: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! The handle of threads on a lock of a lock service, and its guards. Dropping a guard gives the lock up; the node keeps it, with its data, until another one asks.
+//! The handle of threads on a lock of a lock service, and its guards. Dropping a guard gives the lock up; the node
+//! keeps it, with its data, until another one asks.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,23 +16,25 @@ use crate::sync::directory::messages::threads::{Asked, Held, Misuse, Unlock};
 use crate::sync::directory::queue::Permission;
 use crate::sync::{Acquired, Timeout};
 
-/// Regions of bytes under a lock of a lock service. Threads share one handle, or have one each. See [`RwLock`](super::RwLock).
+/// Regions of bytes under a lock of a lock service. Threads share one handle, or have one each. See
+/// [`RwLock`](super::RwLock).
 pub struct RegionsLock {
     lock: LockId,
     lens: Vec<u32>,
     shared: Arc<Shared>,
 }
 
-/// What a new lock is made with; [`LockClient::rwlock_builder`].
+/// What a new lock is made with; [`LockClient::regions_builder`].
 #[must_use = "a builder makes nothing before it opens"]
-pub struct RwLockBuilder<'c> {
+pub struct RegionsLockBuilder<'c> {
     client: &'c LockClient,
     name: String,
     regions: Vec<u64>,
 }
 
-impl RwLockBuilder<'_> {
-    /// One more region that the lock covers, of so many bytes, zeroes at first. Regions are counted from 0, in the order of these calls.
+impl RegionsLockBuilder<'_> {
+    /// One more region that the lock covers, of so many bytes, zeroes at first. Regions are counted from 0, in the
+    /// order of these calls.
     pub fn region(mut self, bytes: u64) -> Self {
         self.regions.push(bytes);
         self
@@ -51,8 +54,8 @@ impl RwLockBuilder<'_> {
 
 impl LockClient {
     /// Says how a lock is to be made that covers several regions, or none.
-    pub fn rwlock_builder(&self, name: &str) -> RwLockBuilder<'_> {
-        RwLockBuilder {
+    pub fn regions_builder(&self, name: &str) -> RegionsLockBuilder<'_> {
+        RegionsLockBuilder {
             client: self,
             name: name.to_owned(),
             regions: Vec::new(),

@@ -11,8 +11,9 @@ use crate::sync::{Acquired, Timeout};
 
 /// A value under a reader-writer lock of a lock service. Threads share one handle, or have one each.
 ///
-/// `T` is plain data ([`bytemuck::Pod`]) of up to 1 MiB, whose alignment is 16 at most: any bytes are a value of it, as they come from
-/// another process. A new lock's value is all zeroes. Machines that share a lock must agree on what the bytes mean.
+/// `T` is plain data ([`bytemuck::Pod`]) of up to 1 MiB, whose alignment is 16 at most: any bytes are a value of it, as
+/// they come from another process. A new lock's value is all zeroes. Machines that share a lock must agree on what the
+/// bytes mean.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -99,12 +100,12 @@ macro_rules! ways_of_waiting {
         impl<$($generics)*> $lock {
             /// Waits for a shared hold, while other threads of any node may read.
             ///
-            /// Cost: a mutex of this process and a look at its clock, if the node has the lock and no other one asks for it. Else a round
-            /// trip to the service, and the wait for the nodes that have the lock. What others have changed of the data comes with the
-            /// lock.
+            /// Cost: a mutex of this process and a look at its clock, if the node has the lock and no other one asks
+            /// for it. Else a round trip to the service, and the wait for the nodes that have the lock. What others
+            /// have changed of the data comes with the lock.
             ///
-            /// Errors: [`Error::Deadlock`], [`Error::Fenced`], [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`]. While the
-            /// lease has run out, the thread waits for an answer of the service.
+            /// Errors: [`Error::Deadlock`], [`Error::Fenced`], [`Error::Disconnected`], [`Error::Closed`],
+            /// [`Error::Forked`]. While the lease has run out, the thread waits for an answer of the service.
             pub fn read(&self) -> Result<$read, Error> {
                 loop {
                     if let Some(guard) = self.lock_for_reading(Timeout::Forever)? {
@@ -122,8 +123,8 @@ macro_rules! ways_of_waiting {
                 }
             }
 
-            /// Takes a shared hold if the service, asked once, grants it at once. `None` may also mean that another node keeps the lock,
-            /// which it has been asked for now, or that the service does not answer.
+            /// Takes a shared hold if the service, asked once, grants it at once. `None` may also mean that another
+            /// node keeps the lock, which it has been asked for now, or that the service does not answer.
             ///
             /// Cost: at most a round trip to the service; if it does not answer, what is left of the lease.
             ///
@@ -139,8 +140,8 @@ macro_rules! ways_of_waiting {
                 self.lock_for_writing(Timeout::None)
             }
 
-            /// Waits for a shared hold, for this long at most. The node gets what it has asked for all the same, for the next thread that
-            /// asks, and keeps it until another node does.
+            /// Waits for a shared hold, for this long at most. The node gets what it has asked for all the same, for
+            /// the next thread that asks, and keeps it until another node does.
             ///
             /// Errors: as for waiting.
             pub fn read_for(&self, time: Duration) -> Result<Option<$read>, Error> {
@@ -154,7 +155,8 @@ macro_rules! ways_of_waiting {
                 self.lock_for_writing(Timeout::during(time))
             }
 
-            /// Waits for a shared hold until a timeout ends. There is a clock, so [`Timeout::Polls`] is as [`Timeout::None`].
+            /// Waits for a shared hold until a timeout ends. There is a clock, so [`Timeout::Polls`] is as
+            /// [`Timeout::None`].
             ///
             /// Errors: as for waiting.
             pub fn read_with(&self, timeout: Timeout) -> Result<Option<$read>, Error> {
@@ -189,27 +191,30 @@ pub struct RwLockWriteGuard<'l, T: bytemuck::Pod> {
 }
 
 impl<T: bytemuck::Pod> RwLockReadGuard<'_, T> {
-    /// Whether the last thread that wrote has unlocked. If its node died, or it panicked, all are told until another one has written and unlocked.
+    /// Whether the last thread that wrote has unlocked. If its node died, or it panicked, all are told until another
+    /// one has written and unlocked.
     pub fn acquired(&self) -> Acquired {
         self.hold.acquired()
     }
 
-    /// Whether nobody else can have the lock to write. `Ok` says that the service had not declared this node dead when this was called, and
-    /// so that the hold was good from its beginning until then. What comes after may differ: to act on something else than the lock's own
-    /// data, use a fencing token.
+    /// Whether nobody else can have the lock to write. `Ok` says that the service had not declared this node dead when
+    /// this was called, and so that the hold was good from its beginning until then. What comes after may differ: to
+    /// act on something else than the lock's own data, use a fencing token.
     ///
     /// Cost: a mutex of this process and a look at its clock.
     ///
-    /// Errors: [`Error::Unconfirmed`], [`Error::Fenced`], [`Error::Disconnected`], [`Error::Closed`], [`Error::Forked`].
+    /// Errors: [`Error::Unconfirmed`], [`Error::Fenced`], [`Error::Disconnected`], [`Error::Closed`],
+    /// [`Error::Forked`].
     pub fn verify(&self) -> Result<(), Error> {
         self.hold.verify()
     }
 }
 
 impl<T: bytemuck::Pod> RwLockWriteGuard<'_, T> {
-    /// Whether the last thread that wrote has unlocked, or which node died instead, or panicked. A node that dies while it keeps the lock
-    /// counts as one that died writing, even if none of its threads was: what they had written since the node got the lock is lost with it.
-    /// So the value is as it was when the node got the lock; after a panic it may be half changed.
+    /// Whether the last thread that wrote has unlocked, or which node died instead, or panicked. A node that dies while
+    /// it keeps the lock counts as one that died writing, even if none of its threads was: what they had written since
+    /// the node got the lock is lost with it. So the value is as it was when the node got the lock; after a panic it
+    /// may be half changed.
     pub fn acquired(&self) -> Acquired {
         self.hold.acquired()
     }
@@ -221,7 +226,8 @@ impl<T: bytemuck::Pod> RwLockWriteGuard<'_, T> {
         self.hold.verify()
     }
 
-    /// Leaves a note: one word about what this thread is doing. If its node dies before it has unlocked, the next owner gets the note. `Ok` says that the service has it.
+    /// Leaves a note: one word about what this thread is doing. If its node dies before it has unlocked, the next owner
+    /// gets the note. `Ok` says that the service has it.
     ///
     /// Cost: a round trip to the service; another message, for which nobody waits, in the unlock.
     ///
@@ -230,23 +236,24 @@ impl<T: bytemuck::Pod> RwLockWriteGuard<'_, T> {
         self.hold.set_note(note)
     }
 
-    /// A fencing token: greater than the tokens of all nodes that had this lock to write before. Holds of this node between which no other one had it have the same.
-    /// Whatever a holder changes beside the lock's own data should refuse tokens below the greatest that it has seen.
+    /// A fencing token: greater than the tokens of all nodes that had this lock to write before. Holds of this node
+    /// between which no other one had it have the same. Whatever a holder changes beside the lock's own data should
+    /// refuse tokens below the greatest that it has seen.
     pub fn fencing_token(&self) -> u64 {
         self.hold.fencing_token()
     }
 
-    /// Unlocks. `Ok` says that the service had not declared this node dead, so nobody else had the lock during the hold. What was written
-    /// stays with the node, until another one asks for it: it is lost, and the next owner is told, if the node dies first. An error says
-    /// that it may be lost already.
+    /// Unlocks. `Ok` says that the service had not declared this node dead, so nobody else had the lock during the
+    /// hold. What was written stays with the node, until another one asks for it: it is lost, and the next owner is
+    /// told, if the node dies first. An error says that it may be lost already.
     ///
     /// Errors: as with [`RwLockReadGuard::verify`]. The lock is unlocked all the same.
     pub fn unlock(self) -> Result<(), Error> {
         self.hold.unlock()
     }
 
-    /// Unlocks, and hands the lock back to the service with all that this node has written under it. `Ok` says that the service has it: the node's death does not undo it.
-    /// An error says that nobody knows whether the service has it.
+    /// Unlocks, and hands the lock back to the service with all that this node has written under it. `Ok` says that the
+    /// service has it: the node's death does not undo it. An error says that nobody knows whether the service has it.
     ///
     /// Cost: a round trip to the service, and another one when the node gets the lock again.
     ///

@@ -96,7 +96,8 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Of a connection from which nothing was read. As long as nobody knows who is at its other end, frames are not longer than this.
+    /// Of a connection from which nothing was read. As long as nobody knows who is at its other end, frames are not
+    /// longer than this.
     pub fn new(stream: Stream, longest: usize) -> Self {
         Self {
             stream,
@@ -110,9 +111,11 @@ impl Frames {
         self.longest = FRAME_MAX;
     }
 
-    /// The body of the next frame; `None` if all of it has not come by a moment, however many pieces have. Without one it waits.
+    /// The body of the next frame; `None` if all of it has not come by a moment, however many pieces have. Without one
+    /// it waits.
     ///
-    /// Errors: [`LinkError::Cut`] at the end of the connection, also within a frame; [`LinkError::Frame`] for a length that no frame has.
+    /// Errors: [`LinkError::Cut`] at the end of the connection, also within a frame; [`LinkError::Frame`] for a length
+    /// that no frame has.
     pub fn next(&mut self, until: Option<Instant>) -> Result<Option<Vec<u8>>, LinkError> {
         loop {
             if let Some(len) = frame::body_len(&self.arrived)? {

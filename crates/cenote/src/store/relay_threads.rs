@@ -1,8 +1,10 @@
-//! The threads of a host's agent that relay event counts ([`crate::pod::death::relay`]), and tell agents of other hosts to do so.
+//! The threads of a host's agent that relay event counts ([`crate::pod::death::relay`]), and tell agents of other hosts
+//! to do so.
 //!
-//! One thread polls the event counts once in a heartbeat. Where the agents of other hosts are known, a second thread sleeps on the event
-//! counts, and sends each agent a datagram when one is notified here; a third receives datagrams, and has the first poll at once. A datagram
-//! says nothing but *poll*: a lost one delays the poll until the next heartbeat, a forged one costs a poll.
+//! One thread polls the event counts once in a heartbeat. Where the agents of other hosts are known, a second thread
+//! sleeps on the event counts, and sends each agent a datagram when one is notified here; a third receives datagrams,
+//! and has the first poll at once. A datagram says nothing but *poll*: a lost one delays the poll until the next
+//! heartbeat, a forged one costs a poll.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::asked::{self, Asked};
 use super::cohort::{Cohort, Step};
-use super::drive::Effort;
+use super::driver::Effort;
 use super::layout::{Layout, Region};
 use super::queue::Permission;
 use crate::error::{Error, Result};
@@ -183,7 +183,8 @@ impl<M: Memory> Cached<M> {
         if known == Some(layout.number().load(mem)) {
             mem.kernel().wait(&[], &[prepared], longest);
         } else if !mutant::is(Mutant::DirectoryDriverHeldUp) {
-            // Another thread of the process drives, and has yet to learn of a change: it may need this one's processor for that.
+            // Another thread of the process drives, and has yet to learn of a change: it may need this one's processor
+            // for that.
             mem.relax();
         }
     }

@@ -16,7 +16,8 @@ pub enum Form {
     Semaphore,
     /// Nobody owns it: threads wait for notifications.
     Condvar,
-    /// One writer or any number of readers, which processes keep until another one asks. An object of its own kind, not a lock with this word in its header.
+    /// One writer or any number of readers, which processes keep until another one asks. An object of its own kind, not
+    /// a lock with this word in its header.
     Directory,
 }
 

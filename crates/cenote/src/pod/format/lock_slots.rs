@@ -1,7 +1,7 @@
 //! A worker's slots: the part of its worker area that says which locks it holds or waits for.
 //!
-//! A slot is a line of sync words. Its worker writes them, but for the event count, while the slot is at rest or in use. If its worker died
-//! or gave up waiting, other workers put the slot at rest with a compare-exchange of the turn.
+//! A slot is a line of sync words. Its worker writes them, but for the event count, while the slot is at rest or in
+//! use. If its worker died or gave up waiting, other workers put the slot at rest with a compare-exchange of the turn.
 //!
 //! | word | |
 //! |---|---|
@@ -89,8 +89,8 @@ impl Turn {
         Self(self.0 & !7 | state.encode())
     }
 
-    /// Whether no slot that stood behind this one in the turn of this number still does. A slot that is used for another
-    /// lock was at rest before.
+    /// Whether no slot that stood behind this one in the turn of this number still does. A slot that is used for
+    /// another lock was at rest before.
     #[inline]
     pub fn is_over(self, number: u64) -> bool {
         let rests = matches!(

@@ -1,11 +1,13 @@
-//! Descriptors that the library keeps for as long as a pool is open, in a process whose other code may close what it does not know: a daemon that closes
-//! all descriptors from 3 on, say.
+//! Descriptors that the library keeps for as long as a pool is open, in a process whose other code may close what it
+//! does not know: a daemon that closes all descriptors from 3 on, say.
 //!
-//! The number of such a descriptor may be another file's by then. Whoever would lock, lengthen, punch or close that file asks first whether the number still leads to the
-//! library's own ([`Kept::file`]). One that another thread closes between the question and its use is not noticed.
+//! The number of such a descriptor may be another file's by then. Code that is about to lock, lengthen, punch or close
+//! that file first checks whether the number still leads to the library's own ([`Kept::file`]). One that another thread
+//! closes between the question and its use is not noticed.
 //!
-//! The kernel drops the locks of an open file description with its last descriptor; but a mapping counts as well as a descriptor, and no other code knows its
-//! address. So a lock that is to last as long as the process has a mapping ([`Pin`]). A child has no such mapping (`MADV_DONTFORK`), and a program that `exec`s loses it.
+//! The kernel drops the locks of an open file description with its last descriptor; but a mapping counts as well as a
+//! descriptor, and no other code knows its address. So a lock that is to last as long as the process has a mapping
+//! ([`Pin`]). A child has no such mapping (`MADV_DONTFORK`), and a program that `exec`s loses it.
 
 use std::fs::File;
 use std::io;
@@ -71,7 +73,8 @@ fn place_of(file: &File) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// A mapping that keeps an open file description, and with it its locks, for as long as the process lives or this value does.
+/// A mapping that keeps an open file description, and with it its locks, for as long as the process lives or this value
+/// does.
 #[derive(Debug)]
 pub(super) struct Pin {
     at: *mut libc::c_void,
@@ -87,8 +90,8 @@ unsafe impl Sync for Pin {}
 const LEN: usize = 1;
 
 impl Pin {
-    /// Keeps the description of a file. `None` if it cannot be mapped: its locks last as long as its descriptors then. Other threads do not fork meanwhile
-    /// ([`super::fork::without_forks`]).
+    /// Keeps the description of a file. `None` if it cannot be mapped: its locks last as long as its descriptors then.
+    /// Other threads do not fork meanwhile ([`super::fork::without_forks`]).
     pub(super) fn of(file: &File) -> Option<Self> {
         if mutant::is(Mutant::LivenessByDescriptor) {
             return None;

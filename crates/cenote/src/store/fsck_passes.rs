@@ -1,16 +1,18 @@
-//! `fsck` of a pool that others may be writing to. While others write, a pass may report their changes as damage. `fsck` therefore repeats it. A
-//! finding is certain if two passes in a row agree and nobody was seen to write.
+//! `fsck` of a pool that others may be writing to. While others write, a pass may report their changes as damage.
+//! `fsck` therefore repeats it. A finding is certain if two passes in a row agree and nobody was seen to write.
 //!
-//! **Alone.** What counts depend on is asked only while nobody else is there: no other process, and no other thread of this one, neither before the pass nor
-//! after it, nor one that has come and gone between: entries have generations. To repair is to be alone for certain ([`repair`]).
+//! **Alone.** `fsck` compares counts only if no other process and no other thread of this one had the pool open from
+//! the beginning of the pass to its end; generations of entries show those that came and left. A repair makes certain
+//! of that ([`repair`]).
 //!
-//! **Stopped.** A process that is stopped in the middle of something is not seen to write, and two passes find the same. So the audit accepts what the
-//! protocols allow in the middle of something; and while the allocator's lock is held, or a redo log is committed, nothing is certain.
+//! **Stopped.** A process that is stopped in the middle of something is not seen to write, and two passes find the
+//! same. So the audit accepts what the protocols allow in the middle of something; and while the allocator's lock is
+//! held, or a redo log is committed, nothing is certain.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::audit::{FsckReport, audit};
+use super::fsck::{FsckReport, audit};
 use super::pool::Pool;
 use crate::error::Result;
 use crate::memory::Memory;
@@ -28,19 +30,35 @@ const PASSES_MAX: u32 = 5;
 const RECOVERY_POLLS: u32 = 1000;
 
 impl<M: Memory> Pool<M> {
-    /// Checks the pool. With `repair`, replaces damaged names, clears damaged words of vacant records, and frees what is
-    /// leaked, unless there are other problems: then what seems leaked may belong to what cannot be read. Repairs only while no other process
-    /// has the pool open, and no other thread of this one uses it. Until it is done, nobody can open the pool or use it in another thread:
-    /// that is [`Error::Repairing`](crate::Error::Repairing).
+    /// Checks the pool, and changes nothing of what it finds.
     ///
-    /// What others write during a pass may look like damage. A pass that finds something wrong while others have the pool open is repeated, up to
-    /// five passes, until nothing is wrong, or two passes in a row, during which no writes are seen, find the same. Else the report is
-    /// [uncertain](FsckReport::is_uncertain). What depends on counts, as a map's length, is checked only while nobody else is there.
+    /// What others write during a pass may look like damage. A pass that finds something wrong while others have the
+    /// pool open is repeated, up to five passes, until nothing is wrong, or two passes in a row, during which no writes
+    /// are seen, find the same. Else the report is [uncertain](FsckReport::is_uncertain). What depends on counts, as a
+    /// map's length, is checked only while nobody else is there.
     ///
     /// Cost: it reads all of the pool that is in use, once for each pass.
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option) if it is to repair and cannot have the pool alone, [`Error::Repairing`](crate::Error::Repairing).
-    pub fn fsck(&self, repair: bool) -> Result<FsckReport> {
+    /// Errors: [`Error::Repairing`](crate::Error::Repairing).
+    pub fn fsck(&self) -> Result<FsckReport> {
+        self.check(false)
+    }
+
+    /// Checks the pool as [`Pool::fsck`] does, replaces damaged names, clears damaged words of vacant records, and
+    /// frees what is leaked, unless there are other problems: then what seems leaked may belong to what cannot be read.
+    /// Repairs only while no other process has the pool open, and no other thread of this one uses it. Until it is
+    /// done, nobody can open the pool or use it in another thread: that is
+    /// [`Error::Repairing`](crate::Error::Repairing).
+    ///
+    /// Cost: as of [`Pool::fsck`].
+    ///
+    /// Errors: [`Error::Option`](crate::Error::Option) if it cannot have the pool alone,
+    /// [`Error::Repairing`](crate::Error::Repairing).
+    pub fn fsck_and_repair(&self) -> Result<FsckReport> {
+        self.check(true)
+    }
+
+    fn check(&self, repair: bool) -> Result<FsckReport> {
         let worker = self.worker()?;
         worker.pod().forget_failures();
         let _alone = repair.then(|| repair::begin(&worker)).transpose()?;
@@ -61,8 +79,9 @@ impl<M: Memory> Pool<M> {
     }
 }
 
-/// Waits until the background thread has recovered the dead that it has begun to recover: it may have claimed one after the caller had counted who is there, and
-/// what it frees is not leaked. Not for ever, as a damaged pool may keep it from coming to an end.
+/// Waits until the background thread has recovered the dead that it has begun to recover: it may have claimed one after
+/// the caller had counted who is there, and what it frees is not leaked. Not for ever, as a damaged pool may keep it
+/// from coming to an end.
 fn await_recoveries<M: Memory>(worker: &Worker<M>) {
     let is_recovering = |(_, state): &(u32, State)| state.phase == Phase::Recovering;
     for _ in 0..RECOVERY_POLLS {
@@ -73,7 +92,8 @@ fn await_recoveries<M: Memory>(worker: &Worker<M>) {
     }
 }
 
-/// Passes over a pool that others write to. Not all writes show in [`written`]: an object may be put, retired and recycled in between.
+/// Passes over a pool that others write to. Not all writes show in [`written`]: an object may be put, retired and
+/// recycled in between.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
     /// How many passes there were.
@@ -83,7 +103,8 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    /// Whether no further pass is needed. What no two passes in a row have found is uncertain, unless nobody else was there.
+    /// Whether no further pass is needed. What no two passes in a row have found is uncertain, unless nobody else was
+    /// there.
     pub(super) fn are_enough(&mut self, report: &mut FsckReport, is_alone: bool) -> bool {
         self.count += 1;
         let found = (
@@ -98,7 +119,8 @@ impl Passes {
     }
 }
 
-/// Who else has the pool open, or died in it: the states of their entries. A place that changes hands has another generation.
+/// Who else has the pool open, or died in it: the states of their entries. A place that changes hands has another
+/// generation.
 #[derive(PartialEq, Eq)]
 struct Company {
     processes: Vec<(u32, State)>,
@@ -134,7 +156,7 @@ pub(super) struct Pass {
 /// Looks at the pool once.
 pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<Pass> {
     if repair {
-        // Who comes meanwhile shows for a moment, and is refused.
+        // A process that comes meanwhile shows for a moment, and is refused.
         let mut report = audit(worker, true, true)?;
         report.is_uncertain = false;
         return Ok(Pass {
@@ -148,7 +170,7 @@ pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<Pa
     let after = Company::of(worker);
     report.other_processes = after.others();
     let is_as_before = after == before;
-    // Who came meanwhile was not reckoned with.
+    // A process that came meanwhile was not counted.
     report.is_uncertain |= is_alone && !is_as_before;
     Ok(Pass {
         report,
@@ -156,8 +178,9 @@ pub(super) fn pass<M: Memory>(worker: &Rc<Worker<M>>, repair: bool) -> Result<Pa
     })
 }
 
-/// What changes in the records of other workers while they write: what they have reserved, retired, and named, and what they did last: which slot, what it
-/// was to hold, the count. All of it may be the same again only once what they have retired is free, for which the epoch moves.
+/// What changes in the records of other workers while they write: what they have reserved, retired, and named, and what
+/// they did last: which slot, what it was to hold, the count. All of it may be the same again only once what they have
+/// retired is free, for which the epoch moves.
 pub(super) fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
     let mem = worker.mem();
     let records = (0..worker.pod().workers_high()).map(|index| WorkerRecord::new(worker.geometry(), index));
@@ -194,8 +217,8 @@ pub(super) fn written<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
         .collect()
 }
 
-/// Whether somebody else is changing what the allocator's lock guards, or has died at it: by the lock, and by redo logs, of which who is stopped may have
-/// applied a part.
+/// Whether somebody else is changing what the allocator's lock guards, or has died at it: by the lock, and by redo
+/// logs, of which who is stopped may have applied a part.
 pub(super) fn is_changing<M: Memory>(worker: &Worker<M>) -> bool {
     let mem = worker.mem();
     let owner = HEAP_LOCK.load(mem);

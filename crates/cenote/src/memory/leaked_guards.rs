@@ -1,8 +1,9 @@
 //! References into a pool that a thread has leaked must stay good, also when the thread has ended.
 //!
-//! A lock takes a thread that has ended for dead, and gives what it had to the next owner. A program may have leaked a guard together with the handle of
-//! its lock, and given the reference to another thread; then two threads would write the same value. So a thread that still has guards when it ends waits
-//! for ever instead, in its last destructor: its locks stay locked, as those of a leaked guard do in any library.
+//! A lock takes a thread that has ended for dead, and gives what it had to the next owner. A program may have leaked a
+//! guard together with the handle of its lock, and given the reference to another thread; then two threads would write
+//! the same value. So a thread that still has guards when it ends waits for ever instead, in its last destructor: its
+//! locks stay locked, as those of a leaked guard do in any library.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
@@ -10,7 +11,8 @@ use std::rc::Rc;
 
 use super::thread_key::ThreadKey;
 
-/// How many guards a handle has given that were not dropped, for the end of the thread. A handle that is dropped has none: they borrow it.
+/// How many guards a handle has given that were not dropped, for the end of the thread. A handle that is dropped has
+/// none: they borrow it.
 #[derive(Debug)]
 pub struct Guards(Rc<Cell<u32>>);
 
@@ -71,7 +73,8 @@ fn counts<'t>() -> io::Result<&'t Counts> {
             return Err(io::Error::from_raw_os_error(code));
         }
     }
-    // SAFETY: from `into_raw`, this thread's alone; freed at the end of the thread, after all that borrows it for the call of one function.
+    // SAFETY: from `into_raw`, this thread's alone; freed at the end of the thread, after all that borrows it for the
+    // call of one function.
     Ok(unsafe { &*counts })
 }
 

@@ -8,8 +8,8 @@
 use std::collections::{HashMap as Table, HashSet};
 use std::rc::Rc;
 
-use super::audit_locks;
-use super::passes::{is_changing, written};
+use super::fsck_locks;
+use super::fsck_passes::{is_changing, written};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::hash::HashMap;
@@ -61,7 +61,7 @@ pub struct FsckReport {
     pub leaked_bytes: u64,
     /// Where the first leaked objects are.
     pub leaked: Vec<u64>,
-    /// Bytes that `--repair` has freed; they were leaked before.
+    /// Bytes that the repair has freed; they were leaked before.
     pub repaired_bytes: u64,
     /// Vacant places in whose records `--repair` has cleared a damaged word.
     pub repaired_places: u64,
@@ -94,13 +94,23 @@ impl FsckReport {
     }
 }
 
+/// What kind of map it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MapKind {
+    /// A hash map.
+    Hash,
+    /// An ordered map.
+    Ordered,
+}
+
 /// What `fsck` found of a map.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct MapReport {
     /// Its name.
     pub name: String,
-    /// What it is: `hash` or `ordered`.
-    pub kind: &'static str,
+    /// What it is.
+    pub kind: MapKind,
     /// Keys counted by walking.
     pub keys: u64,
     /// Keys by its own count.
@@ -154,12 +164,12 @@ struct Audit<'w, M: Memory> {
 
 /// The advice at the end of an error, which `fsck` leaves out.
 const TO_BE_CHECKED: &str = "; run `cenote fsck` on it";
-/// Accounts for every byte. The caller has freed what can be freed, unless it only reads. `is_alone`: no other process has the pool open, and no other
-/// thread of this one uses it.
+/// Accounts for every byte. The caller has freed what can be freed, unless it only reads. `is_alone`: no other process
+/// has the pool open, and no other thread of this one uses it.
 pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) -> Result<FsckReport> {
     let _still = worker.pod().hold_still(worker);
-    // A pin keeps the bytes of what is freed meanwhile. While others write, it would keep all that they retire for as long as this takes, and each
-    // further pass would take longer: then each part of the walk has a pin of its own.
+    // A pin keeps the bytes of what is freed meanwhile. While others write, it would keep all that they retire for as
+    // long as this takes, and each further pass would take longer: then each part of the walk has a pin of its own.
     let _pin = match is_alone {
         true => Some(worker.pin()?),
         false => None,
@@ -183,7 +193,7 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
     for entry in directory::entries(&**worker) {
         audit.walk_entry(entry);
     }
-    let problems = audit_locks::walk(worker, |lock| audit.mark(lock, Mark::Reachable));
+    let problems = fsck_locks::walk(worker, |lock| audit.mark(lock, Mark::Reachable));
     problems.into_iter().for_each(|error| audit.problem(error));
     audit.walk_records()?;
     // Objects that damage hides must not be freed as if nothing referred to them.
@@ -247,9 +257,9 @@ impl<M: Memory> Audit<'_, M> {
             },
             KIND_LOCK => Ok(()),
             KIND_DIRECTORY_LOCK => {
-                audit_locks::walk_directory(worker, offset, |at| self.mark(at, Mark::Reachable))
+                fsck_locks::walk_directory(worker, offset, |at| self.mark(at, Mark::Reachable))
             }
-            KIND_LOCKS => audit_locks::walk_array(worker, offset, |at| self.mark(at, Mark::Reachable)),
+            KIND_LOCKS => fsck_locks::walk_array(worker, offset, |at| self.mark(at, Mark::Reachable)),
             _ => Err(Error::corrupt("the kind of a name", offset)),
         };
         if let Err(error) = walked {
@@ -297,7 +307,7 @@ impl<M: Memory> Audit<'_, M> {
             suspects,
             MapReport {
                 name,
-                kind: "hash",
+                kind: MapKind::Hash,
                 keys: found.keys,
                 length: map.len(),
                 levels: found.levels,
@@ -318,7 +328,7 @@ impl<M: Memory> Audit<'_, M> {
             suspects,
             MapReport {
                 name,
-                kind: "ordered",
+                kind: MapKind::Ordered,
                 keys: found.keys,
                 length: map.len(),
                 levels: found.levels,
@@ -456,8 +466,8 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// A level that was a map's oldest, and that its worker is about to retire: from when the root has moved until it is in the worker's list nothing but
-    /// the record refers to it, nor to its lines.
+    /// A level that was a map's oldest, and that its worker is about to retire: from when the root has moved until it
+    /// is in the worker's list nothing but the record refers to it, nor to its lines.
     fn hold_level_being_retired(&mut self, record: WorkerRecord) {
         let worker = self.worker;
         let Ok(_pin) = worker.pin() else {
@@ -466,7 +476,8 @@ impl<M: Memory> Audit<'_, M> {
         if record.root().peek_speculative(worker.mem()) == 0 {
             return;
         }
-        // Of who is stopped after the level was entered in the list it may have been freed since: then the record is old, and nothing is wrong.
+        // Of who is stopped after the level was entered in the list it may have been freed since: then the record is
+        // old, and nothing is wrong.
         let Ok(Some(level)) = Level::decode(worker, record.root_level().peek_speculative(worker.mem()))
         else {
             return;
@@ -478,8 +489,8 @@ impl<M: Memory> Audit<'_, M> {
         }
     }
 
-    /// Whether an object is one that a worker is publishing, or has published and not crossed off its reserve yet. The intent is written back before
-    /// the object is published; what the worker clears afterwards may still be there.
+    /// Whether an object is one that a worker is publishing, or has published and not crossed off its reserve yet. The
+    /// intent is written back before the object is published; what the worker clears afterwards may still be there.
     fn is_being_published(&self, record: WorkerRecord, object: u64) -> bool {
         let mem = self.worker.mem();
         let [first, second] = record.secondaries();
@@ -500,8 +511,9 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// Marks reserved objects as held. What a reserve says of a block that its worker does not own is old. Nothing refers to a reserved object
-    /// otherwise, and its cell says that it is taken; all cells are still free only for the moment before they are taken.
+    /// Marks reserved objects as held. What a reserve says of a block that its worker does not own is old. Nothing
+    /// refers to a reserved object otherwise, and its cell says that it is taken; all cells are still free only for the
+    /// moment before they are taken.
     fn mark_reserves(&mut self, record: WorkerRecord, me: u32) {
         let frames = self.report.committed_bytes / FRAME;
         let mem = self.worker.mem();
@@ -613,8 +625,8 @@ impl<M: Memory> Audit<'_, M> {
         Ok(())
     }
 
-    /// Checks the words of a block's further frames. Objects of a slab block are found by them; those of an extent say free, as they must
-    /// once it is freed.
+    /// Checks the words of a block's further frames. Objects of a slab block are found by them; those of an extent say
+    /// free, as they must once it is freed.
     fn check_rest(&mut self, first: u64, frames: u64, expected: Block) {
         let worker = self.worker;
         let word = |frame| table_word(worker, frame).load(worker.mem());

@@ -1,8 +1,9 @@
-//! A new file has no name before it is complete: a creator that is killed leaves nothing, and no process finds the file half made.
+//! A new file has no name before it is complete: a creator that is killed leaves nothing, and no process finds the file
+//! half made.
 //!
-//! The kernel makes it without a name (`O_TMPFILE`), and links it when it is complete. Where a file system cannot do that, the file first has
-//! a temporary name, unpredictable and new; a creator that is killed leaves it behind. Either way the file has its permission bits before
-//! it has its name.
+//! The kernel makes it without a name (`O_TMPFILE`), and links it when it is complete. Where a file system cannot do
+//! that, the file first has a temporary name, unpredictable and new; a creator that is killed leaves it behind. Either
+//! way the file has its permission bits before it has its name.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions, Permissions};
@@ -13,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::mapping::{MapError, os};
+use super::mapping::{MappingError, os};
 
 /// Temporary names that are tried. Each one taken is chance, or an attacker who takes every name that there may be.
 const NAMES: u32 = 8;
@@ -29,7 +30,7 @@ pub(crate) struct NamelessFile {
 
 impl NamelessFile {
     /// Creates a nameless file in the folder of `path`, with these permission bits, whatever the process's mask.
-    pub(crate) fn create(path: &Path, mode: u32) -> Result<Self, MapError> {
+    pub(crate) fn create(path: &Path, mode: u32) -> Result<Self, MappingError> {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -62,7 +63,7 @@ impl NamelessFile {
     }
 
     /// Creates a file beside `path`, never opening an existing one, nor what an existing link points to.
-    fn with_temporary_name(path: &Path, mode: u32) -> Result<Self, MapError> {
+    fn with_temporary_name(path: &Path, mode: u32) -> Result<Self, MappingError> {
         let mut tries = 0..NAMES;
         loop {
             let mut name = path.as_os_str().to_owned();
@@ -94,12 +95,13 @@ impl NamelessFile {
     }
 
     /// Another handle on the file.
-    pub(crate) fn file(&self) -> Result<File, MapError> {
+    pub(crate) fn file(&self) -> Result<File, MappingError> {
         self.file.try_clone().map_err(os(MAKING))
     }
 
-    /// Gives the file its name; fails if the name is taken. It is this file that gets it, even if another file has its temporary name by now.
-    pub(crate) fn publish(self, path: &Path) -> Result<(), MapError> {
+    /// Gives the file its name; fails if the name is taken. It is this file that gets it, even if another file has its
+    /// temporary name by now.
+    pub(crate) fn publish(self, path: &Path) -> Result<(), MappingError> {
         let to = c_string(path)?;
         let mut named = link(
             libc::AT_FDCWD,
@@ -111,7 +113,8 @@ impl NamelessFile {
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         {
-            // `/proc` may not be there. The kernel allows this to the process that opened the file (since Linux 6.10), or to one that may read all.
+            // `/proc` may not be there. The kernel allows this to the process that opened the file (since Linux 6.10),
+            // or to one that may read all.
             named = link(self.file.as_raw_fd(), c"", &to, libc::AT_EMPTY_PATH).or(named);
         }
         match named {
@@ -155,7 +158,7 @@ impl Drop for NamelessFile {
     }
 }
 
-fn c_string(path: &Path) -> Result<CString, MapError> {
+fn c_string(path: &Path) -> Result<CString, MappingError> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| os(NAMING)(io::ErrorKind::InvalidInput.into()))
 }
 

@@ -1,4 +1,4 @@
-//! Liveness for an observer: it tests the locks of others, and takes none.
+//! Liveness for a reader without a place: it tests the locks of others, and takes none.
 
 use std::fs::File;
 use std::io;
@@ -7,30 +7,30 @@ use std::path::Path;
 
 use super::Liveness;
 use super::liveness::LOCK_BASE;
-use super::mapping::{MapError, os};
+use super::mapping::{MappingError, os};
 use super::opening::{Trust, open_to_read};
 
 /// An open file description, for reading, of the file on which others have their liveness locks.
 #[derive(Debug)]
-pub(crate) struct Observer(File);
+pub(crate) struct ReaderLiveness(File);
 
-impl Observer {
+impl ReaderLiveness {
     /// Opens the file of the liveness locks, which this process may perhaps only read.
-    pub(crate) fn open(path: &Path, trust: Trust) -> Result<Self, MapError> {
+    pub(crate) fn open(path: &Path, trust: Trust) -> Result<Self, MappingError> {
         open_to_read(path, trust).map(Self)
     }
 }
 
-impl Liveness for Observer {
-    fn try_lock(&self, _number: u32) -> Result<bool, MapError> {
+impl Liveness for ReaderLiveness {
+    fn try_lock(&self, _number: u32) -> Result<bool, MappingError> {
         Ok(false)
     }
 
-    fn unlock(&self, _number: u32) -> Result<(), MapError> {
+    fn unlock(&self, _number: u32) -> Result<(), MappingError> {
         Ok(())
     }
 
-    fn is_locked(&self, number: u32) -> Result<bool, MapError> {
+    fn is_locked(&self, number: u32) -> Result<bool, MappingError> {
         // SAFETY: `flock` is plain data for which all zeroes is a valid value.
         let mut request: libc::flock = unsafe { std::mem::zeroed() };
         request.l_type = libc::F_WRLCK as i16;
@@ -61,11 +61,11 @@ mod tests {
         let path = folder.path().join("locks");
         FileLock::make(&path, 0o600).unwrap();
         let process = FileLock::open(&path).unwrap();
-        let observer = Observer::open(&path, Trust::Own).unwrap();
+        let liveness = ReaderLiveness::open(&path, Trust::Own).unwrap();
         assert!(process.try_lock(3).unwrap());
-        assert!(observer.is_locked(3).unwrap() && !observer.is_locked(4).unwrap());
-        assert!(!observer.try_lock(4).unwrap());
+        assert!(liveness.is_locked(3).unwrap() && !liveness.is_locked(4).unwrap());
+        assert!(!liveness.try_lock(4).unwrap());
         drop(process);
-        assert!(!observer.is_locked(3).unwrap());
+        assert!(!liveness.is_locked(3).unwrap());
     }
 }

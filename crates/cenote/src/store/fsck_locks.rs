@@ -1,4 +1,5 @@
-//! What `fsck` checks of locks: those that entries of the directory refer to, with a name or without, and those of arrays.
+//! What `fsck` checks of locks: those that entries of the directory refer to, with a name or without, and those of
+//! arrays.
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -10,7 +11,8 @@ use crate::sync::directory::transition;
 use crate::sync::inspect::inspect;
 use crate::sync::object::Object;
 
-/// Checks the locks that entries refer to, and calls `mark` for each. Returns what is wrong with them, or with those that have names.
+/// Checks the locks that entries refer to, and calls `mark` for each. Returns what is wrong with them, or with those
+/// that have names.
 pub(super) fn walk<M: Memory>(worker: &Worker<M>, mut mark: impl FnMut(u64)) -> Vec<Error> {
     let mut problems = Vec::new();
     // In this order: an entry refers to a lock before it names it.

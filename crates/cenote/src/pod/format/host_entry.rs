@@ -1,8 +1,8 @@
 //! Hosts: what the pool says of each, and when a process of another host counts as dead.
 //!
 //! A host's entry has a state with a generation, and a word that its agent increments. **A generation of a host is over
-//! when nothing of that host can write any more, and not before**: it moves after a fence, or after the last process has
-//! left. So every process of an earlier generation is dead, and any live one may recover it.
+//! when nothing of that host can write any more, and not before**: it moves after a fence, or after the last process
+//! has left. So every process of an earlier generation is dead, and any live one may recover it.
 //!
 //! | state | from | by | when |
 //! |---|---|---|---|
@@ -15,10 +15,10 @@
 //! | down (g + 1) | fencing (g) | an agent that starts | it is the same boot of the same machine, whose kernel says that nothing of g lives |
 //! | down (g + 1) | leaving (g) | the agent | it has left its own place; its last write |
 //!
-//! All transitions are compare-exchanges of the whole word, so a late one fails. What a crash leaves, and who repairs it, is in
-//! `docs/protocols/hosts.md`.
+//! All transitions are compare-exchanges of the whole word, so a late one fails. What a crash leaves, and who repairs
+//! it, is in `docs/protocols/hosts.md`.
 
-use super::geometry::{ALONE, Geometry, Parameters};
+use super::geometry::{Geometry, NO_HOST, Parameters};
 use super::record::{Phase, ProcessRecord, State};
 use super::superblock::HOSTS_HIGH;
 use crate::causes::Setting;
@@ -109,13 +109,14 @@ impl HostState {
     }
 }
 
-/// The machine that a generation of a host is on. That machine's kernel knows which processes of the generation live; other kernels do not.
+/// The machine that a generation of a host is on. That machine's kernel knows which processes of the generation live;
+/// other kernels do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
     /// The generation.
     pub generation: u32,
-    /// A number for the machine, its boot and the file that holds its locks; 0 if no machine has claimed the generation, and for a machine that
-    /// cannot be told from others.
+    /// A number for the machine, its boot and the file that holds its locks; 0 if no machine has claimed the
+    /// generation, and for a machine that cannot be told from others.
     machine: u32,
 }
 
@@ -170,7 +171,8 @@ impl HostRecord {
         sync_word(self.0)
     }
 
-    /// The machine that a generation of the host is on: [`Home`]. Set once in each generation, before a process of it joins.
+    /// The machine that a generation of the host is on: [`Home`]. Set once in each generation, before a process of it
+    /// joins.
     pub fn home(self) -> SyncWord {
         sync_word(self.0 + 8)
     }
@@ -200,8 +202,8 @@ impl HostRecord {
         }
     }
 
-    /// Moves the state; returns whether it was still the expected one. Publishes nothing else: a caller that needs more to be seen has waited
-    /// for that, or exchanged something, before. Two round trips.
+    /// Moves the state; returns whether it was still the expected one. Publishes nothing else: a caller that needs more
+    /// to be seen has waited for that, or exchanged something, before. Two round trips.
     pub fn exchange<M: Memory>(self, mem: &M, from: HostState, to: HostState) -> bool {
         // NO PAIR: claim
         self.state()
@@ -210,8 +212,8 @@ impl HostRecord {
     }
 }
 
-/// Makes a machine the home of a host's generation, if that has none; returns whether it is. No process of the generation joins before. A
-/// generation that is over gets no home.
+/// Makes a machine the home of a host's generation, if that has none; returns whether it is. No process of the
+/// generation joins before. A generation that is over gets no home.
 ///
 /// Cost: a sync load, and an exchange for the first one.
 pub fn claim_home<M: Memory>(mem: &M, record: HostRecord, generation: u32, machine: u64) -> bool {
@@ -269,8 +271,8 @@ pub fn up<M: Memory>(mem: &M, geometry: &Geometry) -> Result<Vec<(u32, HostState
     Ok(up)
 }
 
-/// Whether a process of another host may be alive, by the pool's state of that host and the host's agent's declarations: two
-/// round trips. `entry` is the state of its place.
+/// Whether a process of another host may be alive, by the pool's state of that host and the host's agent's
+/// declarations: two round trips. `entry` is the state of its place.
 pub fn may_live<M: Memory>(mem: &M, geometry: &Geometry, index: u32, entry: State) -> Result<bool> {
     if entry.process >= geometry.parameters.hosts {
         return Err(Error::corrupt(
@@ -288,7 +290,7 @@ pub fn may_live<M: Memory>(mem: &M, geometry: &Geometry, index: u32, entry: Stat
 /// A host, in one of its generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct HostInstance {
-    /// The host; [`ALONE`] on a single machine.
+    /// The host; [`NO_HOST`] on a single machine.
     pub host: u32,
     /// The generation; 0 on a single machine.
     pub generation: u32,
@@ -313,17 +315,18 @@ impl HostInstance {
     /// Whether the generation is over: nothing of it can write any more. Never on a single machine. One round trip.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn is_over<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
-        if self.host == ALONE {
+        if self.host == NO_HOST {
             return Ok(false);
         }
         let state = self.read(mem, geometry)?;
         Ok(state.phase == HostPhase::Down || state.generation != self.generation)
     }
 
-    /// Whether it is neither over nor being fenced, from which no state leads back. Always on a single machine. One round trip.
+    /// Whether it is neither over nor being fenced, from which no state leads back. Always on a single machine. One
+    /// round trip.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn is_up<M: Memory>(self, mem: &M, geometry: &Geometry) -> Result<bool> {
-        if self.host == ALONE {
+        if self.host == NO_HOST {
             return Ok(true);
         }
         let state = self.read(mem, geometry)?;

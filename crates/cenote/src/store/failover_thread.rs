@@ -11,7 +11,7 @@ use super::pool::map_pool;
 use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Mapped, ProcessName, raise_priority};
-use crate::pod::format::host::HostInstance;
+use crate::pod::format::host_entry::HostInstance;
 use crate::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, LeaseEvent};
 use crate::pod::hosts::fence::Fenced;
 use crate::pod::hosts::lease::Lease;
@@ -44,8 +44,8 @@ impl Fencer for CommandFence {
 }
 
 impl FailoverThread {
-    /// Starts the failover controller of a host's monitor. It needs no place in the pool, and makes no exchange there. It calls `tell` with what
-    /// it sees and does.
+    /// Starts the failover controller of a host's monitor. It needs no place in the pool, and makes no exchange there.
+    /// It calls `tell` with what it sees and does.
     pub fn start<M: Mapped>(
         path: impl AsRef<Path>,
         options: &Options,
@@ -65,7 +65,7 @@ impl FailoverThread {
         let lock_file = options.lock_file_of(path)?;
         let machine = ProcessName::here(lock_file).machine;
         let mut failover = FailoverController::new(mem, geometry, options.host, machine, watch.missed)?;
-        let (poll, time_out) = (watch.poll, watch.fence_time_out);
+        let (poll, time_out) = (watch.poll, watch.fence_timeout);
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
         let work = move || {
@@ -84,7 +84,7 @@ impl FailoverThread {
                     Err(error) => {
                         let why = error.to_string();
                         if trouble.replace(why.clone()).as_ref() != Some(&why) {
-                            tell(LeaseEvent::LeaseTrouble { why });
+                            tell(LeaseEvent::LeaseRetried { why });
                         }
                         false
                     }

@@ -1,13 +1,14 @@
 //! Short turns on a processor for a thread that others wait for.
 //!
-//! Linux gives a thread that becomes ready its turn the sooner, the shorter the turns that it asks for; its share of the processors stays the
-//! same. So an exchange server that has slept, one that stands by, or one that is to die does not wait behind all threads that compute. It
-//! takes no privilege (since Linux 6.12; before, it has no effect).
+//! Linux gives a thread that becomes ready its turn the sooner, the shorter the turns that it asks for; its share of
+//! the processors stays the same. So an exchange server that has slept, one that stands by, or one that is to die does
+//! not wait behind all threads that compute. It takes no privilege (since Linux 6.12; before, it has no effect).
 
 /// The shortest that the kernel gives.
 const TURN_NANOSECONDS: u64 = 100_000;
 
-/// Asks for short turns for the calling thread, unless it has another scheduling class. A kernel that refuses leaves it as it is.
+/// Asks for short turns for the calling thread, unless it has another scheduling class. A kernel that refuses leaves it
+/// as it is.
 pub(super) fn ask_for_short_turns() {
     // SAFETY: `sched_attr` is plain data for which all zeroes is a valid value.
     let mut wanted: libc::sched_attr = unsafe { std::mem::zeroed() };

@@ -1,11 +1,11 @@
-//! Words of protected data that decide where to read next: each is read once.
+//! Reads of bytes that another process may change meanwhile: a word read exactly once, and copies by atomic loads.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// A word within bytes of the pool, read once: what was checked is what is used.
 ///
-/// A compiler may read a plain word of a slice several times, as nobody should change it. But a foreign writer may, and a length that
-/// changes after it was checked would lead out of the pool.
+/// A compiler may read a plain word of a slice several times, as nobody should change it. But a foreign writer may, and
+/// a length that changes after it was checked would lead out of the pool.
 #[inline(always)]
 pub fn read_once(bytes: &[u8], at: usize) -> u64 {
     let word = bytes[at..at + 8].as_ptr();
@@ -19,8 +19,8 @@ pub fn read_once(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(byte))
 }
 
-/// Copies bytes that others may change meanwhile: whole words where they are whole, else byte by byte, each by an atomic load. No reference to
-/// them is made.
+/// Copies bytes that others may change meanwhile: whole words where they are whole, else byte by byte, each by an
+/// atomic load. No reference to them is made.
 ///
 /// # Safety
 ///

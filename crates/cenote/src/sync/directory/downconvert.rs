@@ -1,18 +1,21 @@
-//! The agent of a process: a thread that gives directory locks up when another process asks and no thread of this one comes by.
+//! The agent of a process: a thread that gives directory locks up when another process asks and no thread of this one
+//! comes by.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::asked;
-use super::cached::Cohorts;
 use super::cohort::Cohort;
-use super::drive::Effort;
+use super::driver::Effort;
+use super::node_handle::Cohorts;
 use crate::memory::Memory;
 use crate::pod::Worker;
 
-/// The longest sleep of the agent of a process whose notifications a host of another kernel sends: they wake nobody here.
+/// The longest sleep of the agent of a process whose notifications a host of another kernel sends: they wake nobody
+/// here.
 const BETWEEN_POLLS: Duration = Duration::from_millis(1);
-/// The time between two scans of the locks, and so the longest sleep: a notification may be lost with who was about to send it, and a thread of this process may have died alone.
+/// The time between two scans of the locks, and so the longest sleep: a notification may be lost with who was about to
+/// send it, and a thread of this process may have died alone.
 const BETWEEN_SCANS: Duration = Duration::from_millis(20);
 /// About how many locks are polled in one scan; the next scan goes on from there.
 const LOCKS_PER_SCAN: usize = 1024;
@@ -35,10 +38,11 @@ impl LockAgent {
         }
     }
 
-    /// Does what is due for the locks that other processes ask for; if there are none, sleeps until one is asked for, or for some
-    /// milliseconds. Damage is reported to the threads that use a lock.
+    /// Does what is due for the locks that other processes ask for; if there are none, sleeps until one is asked for,
+    /// or for some milliseconds. Damage is reported to the threads that use a lock.
     ///
-    /// Cost: six round trips, and those of [`Cohort::drive`] for each lock that is asked for; now and then a round trip for each lock that the process has or waits for.
+    /// Cost: six round trips, and those of [`Cohort::drive`] for each lock that is asked for; now and then a round trip
+    /// for each lock that the process has or waits for.
     pub fn tick_and_sleep<M: Memory>(&mut self, worker: &Worker<M>) {
         let prepared = asked::prepare_wait(worker);
         if self.answer(worker) {

@@ -10,16 +10,16 @@
 //! | 48 | steps, a bit for each that had something to do ([`Step`](crate::pod::instance::hooks::Step)s from bit 2 on); bit 0: an operation was finished, bit 1: undone, bit 63: a step failed |
 //! | 56 | CRC-32C of the rest |
 //!
-//! **Who writes.** A recoverer takes a number from a counter in the superblock, and with it an entry, and writes that as a
-//! whole. A crash leaves an entry that is old, or whose checksum is wrong; so do two writers that are a whole round
-//! apart. Readers skip entries with a wrong checksum. The log decides nothing.
+//! **Who writes.** A recoverer takes a number from a counter in the superblock, and with it an entry, and writes that
+//! as a whole. A crash leaves an entry that is old, or whose checksum is wrong; so do two writers that are a whole
+//! round apart. Readers skip entries with a wrong checksum. The log decides nothing.
 
-use super::geometry::{EVENT_LOG_BYTES, Geometry};
+use super::geometry::{Geometry, RECOVERY_LOG_BYTES};
 use super::superblock::LOGGED;
 use crate::memory::checked::{owned_word, word_line};
 use crate::memory::{LINE, Memory};
 
-const ENTRIES: u64 = EVENT_LOG_BYTES / LINE;
+const ENTRIES: u64 = RECOVERY_LOG_BYTES / LINE;
 /// The start value of checksums, so that zeroes are no entry.
 const CHECKSUM_START: u32 = 0x6c6f_6773;
 
@@ -75,7 +75,7 @@ fn checksum(words: &[u64]) -> u64 {
 }
 
 fn place(geometry: &Geometry, number: u64) -> u64 {
-    geometry.event_log + number % ENTRIES * LINE
+    geometry.recovery_log + number % ENTRIES * LINE
 }
 
 /// Writes an entry; its number is chosen here.

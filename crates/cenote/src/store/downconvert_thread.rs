@@ -1,4 +1,5 @@
-//! The thread of a process that gives directory locks up when another process asks, while the process's other threads are elsewhere.
+//! The thread of a process that gives directory locks up when another process asks, while the process's other threads
+//! are elsewhere.
 //!
 //! It begins with the first such lock that the process opens on incoherent memory, and ends with the pool.
 
@@ -8,16 +9,16 @@ use std::thread::JoinHandle;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::{Pod, Worker};
-use crate::sync::directory::agent::LockAgent;
 use crate::sync::directory::asked;
+use crate::sync::directory::downconvert::LockAgent;
 
 /// The running thread. Dropping it ends it.
-pub(super) struct LockAgentThread {
+pub(super) struct DownconvertThread {
     stop: Box<dyn Fn() -> bool + Send>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl LockAgentThread {
+impl DownconvertThread {
     /// Starts the thread.
     pub(super) fn start<M: Memory>(pod: &Arc<Pod<M>>) -> Result<Self> {
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
@@ -55,7 +56,7 @@ impl LockAgentThread {
     }
 }
 
-impl Drop for LockAgentThread {
+impl Drop for DownconvertThread {
     fn drop(&mut self) {
         let thread = self.thread.take();
         match (self.stop)() {

@@ -1,4 +1,5 @@
-//! Acting for a node of a directory lock: asking for the lock, learning what became of that, and giving the lock up when another node asks.
+//! Acting for a node of a directory lock: asking for the lock, learning what became of that, and giving the lock up
+//! when another node asks.
 //!
 //! | step | the node | in the pool | a crash after it |
 //! |---|---|---|---|
@@ -6,15 +7,15 @@
 //! | learn | reads the entry; drops the regions' lines; its threads may enter | | as above |
 //! | yield | no thread may enter any more; writes the regions back | the next nodes have the lock | they have it, and find it by themselves |
 //!
-//! A thread that waits checks now and then whether the nodes in front of its own are alive. If one is not, the thread takes it out of the
-//! entry; if that one could write, its successor is told.
+//! A thread that waits checks now and then whether the nodes in front of its own are alive. If one is not, the thread
+//! takes it out of the entry; if that one could write, its successor is told.
 
 use super::cohort::{Cohort, Step};
 use super::layout::Layout;
 use super::node::{Node, Nodes};
 use super::queue::Permission;
 use super::state::State;
-use super::transition::{self, Seen};
+use super::transition::{self, EntryRead};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -22,7 +23,8 @@ use crate::pod::Worker;
 use crate::pod::instance::event_count;
 use crate::pod::lock::{self, is_gone};
 
-/// Regions up to this length are fetched when the lock is granted; of larger ones, lines are fetched when they are used.
+/// Regions up to this length are fetched when the lock is granted; of larger ones, lines are fetched when they are
+/// used.
 const FETCHED_AT_ONCE: u64 = 4096;
 
 /// How much a driver does.
@@ -42,7 +44,7 @@ impl Cohort {
     /// Cost: nothing if nothing is due; one round trip for a poll; see [`transition`] for the rest.
     pub fn drive<M: Memory>(&self, worker: &Worker<M>, effort: Effort) -> Result<()> {
         if effort == Effort::Search {
-            self.bury(worker)?;
+            self.reap_threads(worker)?;
         }
         {
             let mut local = self.local();
@@ -120,7 +122,7 @@ impl Cohort {
         worker: &Worker<M>,
         node: Option<Node>,
         wants: Permission,
-    ) -> Result<(Seen, Node)> {
+    ) -> Result<(EntryRead, Node)> {
         let layout = self.layout;
         loop {
             let (seen, node) = transition::change(worker, layout, |state| {
@@ -129,7 +131,7 @@ impl Cohort {
                     None => claim(worker, layout, state)?,
                 };
                 if let Some(node) = node {
-                    // PAIRS WITH: sync::directory::drive::lose, sync::directory::inspect::inspect
+                    // PAIRS WITH: sync::directory::driver::lose, sync::directory::inspect::inspect
                     layout.asker(node).store(worker.mem(), worker.identity());
                     state.request(node, wants);
                 }
@@ -170,7 +172,7 @@ impl Cohort {
     fn find_number<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let mine = worker.pod().process_identity();
         let mut numbers = (0..self.layout.nodes()).filter_map(Node::new);
-        // PAIRS WITH: sync::directory::drive::claim
+        // PAIRS WITH: sync::directory::driver::claim
         let found = numbers.find(|node| self.layout.process(*node).load(worker.mem()) == mine);
         let mut local = self.local();
         (local.node, local.is_yielding) = (found, false);
@@ -200,7 +202,7 @@ impl Cohort {
     }
 
     /// Takes over what the entry says of the node.
-    fn learn<M: Memory>(&self, worker: &Worker<M>, node: Node, seen: &Seen) -> Result<()> {
+    fn learn<M: Memory>(&self, worker: &Worker<M>, node: Node, seen: &EntryRead) -> Result<()> {
         let state = &seen.state;
         let (permission, has) = (state.entry.permission(node), self.local().has);
         match (has, permission) {
@@ -271,7 +273,7 @@ impl Cohort {
     }
 
     /// Forgets threads of this process that have died alone.
-    fn bury<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+    fn reap_threads<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let known = match mutant::is(Mutant::DirectoryLoneDeathIgnored) {
             true => Vec::new(),
             false => self.local().identities(),
@@ -281,8 +283,9 @@ impl Cohort {
                 continue;
             }
             if self.local().driver == identity {
-                // It may have died with the entry's lock. To other processes it lives, on incoherent memory, so none of them takes it. Before the cohort forgets
-                // it: if this thread dies alone as well, the next one finds it still.
+                // It may have died with the entry's lock. To other processes it lives, on incoherent memory, so none of
+                // them takes it. Before the cohort forgets it: if this thread dies alone as well, the next one finds it
+                // still.
                 drop(lock::acquire(worker, self.layout.lock())?);
             }
             self.local().lose(identity);
@@ -307,7 +310,7 @@ impl Cohort {
     pub fn close<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         self.local().handles -= 1;
         let (node, has, former) = loop {
-            self.bury(worker)?;
+            self.reap_threads(worker)?;
             let mut local = self.local();
             if local.handles > 0 {
                 return Ok(());
@@ -350,7 +353,7 @@ impl Cohort {
             } else if has == Some(Permission::Exclusive) {
                 state.former = former;
             }
-            // PAIRS WITH: sync::directory::drive::claim
+            // PAIRS WITH: sync::directory::driver::claim
             layout.process(node).store(worker.mem(), 0);
             Ok(())
         })?;
@@ -365,7 +368,7 @@ fn dead_among<M: Memory>(worker: &Worker<M>, layout: Layout, state: &State, but:
         return Ok(dead);
     }
     for node in state.nodes().iter().filter(|node| *node != but) {
-        // PAIRS WITH: sync::directory::drive::claim
+        // PAIRS WITH: sync::directory::driver::claim
         if worker
             .pod()
             .process_is_gone(layout.process(node).load(worker.mem()))?
@@ -379,20 +382,22 @@ fn dead_among<M: Memory>(worker: &Worker<M>, layout: Layout, state: &State, but:
 /// Takes a dead node out. Its successor is told of the worker that asked for it, if it could write.
 fn lose<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State, dead: Node) {
     if state.lose(dead) && !mutant::is(Mutant::DirectorySuccessorNotNotified) {
-        // PAIRS WITH: sync::directory::drive::ask
+        // PAIRS WITH: sync::directory::driver::ask
         state.former = layout.asker(dead).load(worker.mem());
     }
 }
 
-/// A number among the nodes for this process, which the entry does not name; `None` if there is one once this change is made, in which the dead are taken out.
+/// A number among the nodes for this process, which the entry does not name; `None` if there is one once this change is
+/// made, in which the dead are taken out.
 ///
-/// A number is claimed at once, and what the entry says of it changes later: if the thread that claims it died in between, the process would have what the dead one before it had.
+/// A number is claimed at once, and what the entry says of it changes later: if the thread that claims it died in
+/// between, the process would have what the dead one before it had.
 fn claim<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State) -> Result<Option<Node>> {
     let (mem, mine) = (worker.mem(), worker.pod().process_identity());
     let named = state.nodes();
     let (mut free, mut dead) = (None, Nodes::NONE);
     for node in (0..layout.nodes()).filter_map(Node::new) {
-        // PAIRS WITH: sync::directory::drive::claim, sync::directory::drive::leave
+        // PAIRS WITH: sync::directory::driver::claim, sync::directory::driver::leave
         let process = layout.process(node).load(mem);
         if process == mine {
             return Ok(Some(node));
@@ -406,7 +411,7 @@ fn claim<M: Memory>(worker: &Worker<M>, layout: Layout, state: &mut State) -> Re
         }
     }
     if let Some(node) = free {
-        // PAIRS WITH: sync::directory::drive::dead_among, sync::directory::drive::claim, sync::directory::drive::find_number, sync::directory::asked::notify
+        // PAIRS WITH: sync::directory::driver::dead_among, sync::directory::driver::claim, sync::directory::driver::find_number, sync::directory::asked::notify
         layout.process(node).store(mem, mine);
         return Ok(Some(node));
     }
