@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::record::{Changes, HEADER, Record, bytes, read};
+use super::record::{Changes, HEADER, Record, bytes, number_of, read};
 use super::{DurableError, at};
 
 /// What a log begins with; the last byte is the format's version.
@@ -43,9 +43,14 @@ impl Log {
         }
         let (mut end, mut records, mut number) = (MAGIC.len(), Vec::new(), None);
         while let Some((record, len)) = read(&all[end..]) {
-            let expected = number.map_or(record.number.min(after + 1), |number| number + 1);
+            let expected = number.map_or(record.number.min(after.saturating_add(1)), |number: u64| {
+                number.saturating_add(1)
+            });
             if record.number != expected {
                 return Err(damaged(&path, end, "a record is missing before this one"));
+            }
+            if !record.changes.can_be_read() {
+                return Err(damaged(&path, end, "a record has its checksum, and no changes"));
             }
             number = Some(record.number);
             end += len;
@@ -55,9 +60,12 @@ impl Log {
         }
         // Numbers below the next one are found in a whole record by chance alone, and one in four billion of those has
         // its checksum.
-        let later = |from: usize| {
-            read(&all[from..]).is_some_and(|(record, _)| Some(record.number) > number && record.number > 0)
-        };
+        let most = number
+            .unwrap_or(after)
+            .saturating_add(1 + (all.len() / HEADER) as u64);
+        let may_be = |found: u64| found > 0 && Some(found) > number && found <= most;
+        // Checksums are looked at where a header may be: else a long record that is torn would take hours.
+        let later = |from: usize| number_of(&all[from..]).is_some_and(may_be) && read(&all[from..]).is_some();
         if let Some(from) = (end + 1..all.len().saturating_sub(HEADER)).find(|from| later(*from)) {
             return Err(damaged(
                 &path,
@@ -68,6 +76,10 @@ impl Log {
         if end < all.len() {
             at(file.set_len(end as u64), "cut off what is not whole of", &path)?;
             at(file.sync_all(), "sync", &path)?;
+        }
+        if number.is_some_and(|number| number < after) {
+            // A snapshot was interrupted between its renames: what comes next would not follow the log's last record.
+            return Ok((Self::replace(folder)?, records));
         }
         let log = Self {
             file,
@@ -126,9 +138,14 @@ pub(super) fn replace(
 ) -> Result<(), DurableError> {
     let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
     let mut file = at(File::create(&new), "make", &new)?;
-    at(write(&mut file), "write", &new)?;
-    at(file.sync_all(), "sync", &new)?;
-    at(std::fs::rename(&new, &path), "rename to", &path)?;
+    let renamed = at(write(&mut file), "write", &new)
+        .and_then(|()| at(file.sync_all(), "sync", &new))
+        .and_then(|()| at(std::fs::rename(&new, &path), "rename to", &path));
+    if renamed.is_err() {
+        // It may be what the device has no room for.
+        let _ = std::fs::remove_file(&new);
+    }
+    renamed?;
     let folder_file = at(File::open(folder), "open", folder)?;
     at(folder_file.sync_all(), "sync", folder)
 }

@@ -178,7 +178,7 @@ impl<M: Modules> Durable<M> {
             self.number += 1;
             self.ahead = false;
         }
-        if self.log.bytes() > self.settings.log_bytes {
+        if !changes.is_empty() && self.log.bytes() > self.settings.log_bytes {
             self.snapshot()?;
         }
         Ok(answers)
@@ -192,6 +192,7 @@ impl<M: Modules> Durable<M> {
         self.check()?;
         self.map.load(pairs)?;
         self.number += 1;
+        self.ahead = true;
         self.replace(pairs)
     }
 
@@ -211,13 +212,13 @@ impl<M: Modules> Durable<M> {
     }
 
     fn replace(&mut self, pairs: &[(u64, u64)]) -> Result<(), DurableError> {
-        // Until both are replaced the log cannot be appended to: on an error it may be that of neither.
-        self.ahead = true;
         if planted(Fault::LogFirst) {
             self.log = Log::replace(&self.folder)?;
             fault_stop();
         }
         snapshot::write(&self.folder, self.number, pairs)?;
+        // Until it is replaced the log cannot be appended to: on an error it may be that of neither.
+        self.ahead = true;
         self.log = Log::replace(&self.folder)?;
         self.ahead = false;
         Ok(())

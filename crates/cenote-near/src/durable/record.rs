@@ -50,6 +50,18 @@ impl Changes {
         self.0.is_empty()
     }
 
+    /// Whether there is nothing else in it.
+    pub fn can_be_read(&self) -> bool {
+        let mut rest = Reader(&self.0);
+        while let Some(bound) = rest.byte() {
+            let value = if bound == 1 { 8 } else { 0 };
+            if bound > 1 || rest.bytes(8 + value).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Makes the changes. What cannot be read has been refused before.
     pub fn apply(&self, pairs: &mut BTreeMap<u64, u64>) {
         let mut rest = Reader(&self.0);
@@ -84,6 +96,14 @@ pub(super) fn bytes(number: u64, changes: &Changes) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// The number of a record that may be at the beginning of bytes; none if it would be longer than these, or has no
+/// changes.
+pub(super) fn number_of(bytes: &[u8]) -> Option<u64> {
+    let mut rest = Reader(bytes);
+    let (len, number) = (rest.word()? as usize, rest.long()?);
+    (len >= 9 && bytes.len() - HEADER.min(bytes.len()) >= len).then_some(number)
+}
+
 /// The record at the beginning of bytes, and how long it is; none if there is none that is whole.
 pub(super) fn read(bytes: &[u8]) -> Option<(Record, usize)> {
     let mut rest = Reader(bytes);
@@ -91,9 +111,9 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Record, usize)> {
     let changes = rest.bytes(len)?;
     let found = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), changes);
     let whole = found == sum || planted(Fault::Unchecked);
-    let record = Record {
+    let record = || Record {
         number,
         changes: Changes(changes.to_vec()),
     };
-    whole.then_some((record, HEADER + len))
+    whole.then(|| (record(), HEADER + len))
 }

@@ -401,3 +401,238 @@ fn a_loaded_map_is_there_again() {
     assert_eq!(all(&mut opened), expected);
     assert_eq!(opened.map().len(), 1000);
 }
+
+// ---- audit ----
+
+#[test]
+fn audit_a_load_that_is_killed_between_its_renames_leaves_a_map_that_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Durable::open(folder.path(), map(4), Settings::default());
+    let mut opened = open().unwrap();
+    opened.execute(&[Operation::Insert(1, 1)]).unwrap();
+    opened.execute(&[Operation::Delete(1)]).unwrap();
+    let log = folder.path().join("log");
+    let before = std::fs::read(&log).unwrap();
+    opened.load(&[(5, 5)]).unwrap();
+    drop(opened);
+    // Killed between the two renames.
+    std::fs::write(&log, before).unwrap();
+    let mut opened = open().unwrap();
+    assert_eq!(all(&mut opened), BTreeMap::from([(5, 5)]));
+    opened.execute(&[Operation::Insert(6, 6)]).unwrap();
+    drop(opened);
+    let mut opened = open().unwrap();
+    assert_eq!(all(&mut opened), BTreeMap::from([(5, 5), (6, 6)]));
+}
+
+#[test]
+fn audit_a_snapshot_without_synced_log_and_a_loss_of_power() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        sync: false,
+        ..Settings::default()
+    };
+    let open = || Durable::open(folder.path(), map(4), settings.clone());
+    let mut opened = open().unwrap();
+    opened.execute(&[Operation::Insert(1, 1)]).unwrap();
+    let log = folder.path().join("log");
+    let before = std::fs::read(&log).unwrap();
+    opened.execute(&[Operation::Insert(2, 2)]).unwrap();
+    opened.snapshot().unwrap();
+    drop(opened);
+    // Power is lost after the snapshot's rename; of the log the device has the first record.
+    std::fs::write(&log, before).unwrap();
+    let mut opened = open().unwrap();
+    opened.execute(&[Operation::Insert(6, 6)]).unwrap();
+    drop(opened);
+    let mut opened = open().unwrap();
+    assert_eq!(all(&mut opened).len(), 3);
+}
+
+#[test]
+fn audit_a_big_record_that_is_torn_is_cut_off_soon() {
+    for count in [20_000u64, 40_000, 80_000, 160_000, 320_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        for small in [false, true] {
+            let changes: Vec<Operation> = (0..count)
+                .map(|n| {
+                    if small {
+                        Operation::Insert(n, n)
+                    } else {
+                        Operation::Insert(rng.random(), rng.random())
+                    }
+                })
+                .collect();
+            let answers = vec![Answer::Value(None); changes.len()];
+            let changes = record::Changes::of(&changes, &answers);
+            let record = record::bytes(1, &changes).unwrap();
+            let mut bytes = b"cnearlg\x01".to_vec();
+            bytes.extend_from_slice(&record[..record.len() - 1]);
+            std::fs::write(folder.path().join("log"), &bytes).unwrap();
+            let began = std::time::Instant::now();
+            let (_, records) = Log::open(folder.path(), 0).unwrap();
+            assert!(records.is_empty());
+            println!(
+                "{count} inserts, small {small}, {} bytes: {:?}",
+                bytes.len(),
+                began.elapsed()
+            );
+            if began.elapsed() > Duration::from_secs(60) {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn audit_what_was_acknowledged_can_be_opened_with_the_same_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config {
+        module_bytes: 64 << 10,
+        accesses_per_round: 300.0,
+        ..Config::default()
+    };
+    let open = || {
+        let map = Map::threads(config.clone(), 8, 2).unwrap();
+        Durable::open(
+            folder.path(),
+            map,
+            Settings {
+                sync: false,
+                ..Settings::default()
+            },
+        )
+    };
+    let mut opened = open().unwrap();
+    // Numbers from 0, as a table's.
+    let (mut full, mut bound) = (0, 0);
+    for begin in 0..100u64 {
+        let mut batch: Vec<Operation> = (0..100).map(|n| Operation::Insert(begin * 100 + n, n)).collect();
+        batch.extend((0..2000u64).map(|n| Operation::Get(begin * 100 + n % 100)));
+        let answers = opened.execute(&batch).unwrap();
+        for answer in &answers[..100] {
+            match answer {
+                Answer::Full => full += 1,
+                _ => bound += 1,
+            }
+        }
+    }
+    println!(
+        "{bound} bound, {full} refused; {:?} {:?} {:?}",
+        opened.map().moves(),
+        opened.map().host_holds(),
+        opened.map().memory_bytes()
+    );
+    let before = all(&mut opened);
+    drop(opened);
+    let mut opened = open().unwrap();
+    assert_eq!(all(&mut opened), before);
+}
+
+#[test]
+fn audit_a_record_that_cannot_be_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut changes = vec![7u8];
+    changes.extend_from_slice(&9u64.to_le_bytes());
+    changes.push(1); // cut
+    let mut bytes = b"cnearlg\x01".to_vec();
+    let mut head = (changes.len() as u32).to_le_bytes().to_vec();
+    head.extend_from_slice(&1u64.to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&head), &changes);
+    bytes.extend(head);
+    bytes.extend(sum.to_le_bytes());
+    bytes.extend(changes);
+    std::fs::write(folder.path().join("log"), &bytes).unwrap();
+    let opened = Durable::open(folder.path(), map(1), Settings::default());
+    assert!(
+        matches!(opened, Err(DurableError::Damaged { .. })),
+        "it was opened"
+    );
+}
+
+#[test]
+fn audit_a_snapshot_of_the_last_number() {
+    let folder = tempfile::tempdir().unwrap();
+    snapshot::write(folder.path(), u64::MAX, &[(1, 1)]).unwrap();
+    let mut bytes = b"cnearlg\x01".to_vec();
+    let mut change = vec![0u8];
+    change.extend_from_slice(&9u64.to_le_bytes());
+    let answers = [Answer::Value(Some(1))];
+    let c = record::Changes::of(&[Operation::Delete(9)], &answers);
+    bytes.extend(record::bytes(1, &c).unwrap());
+    std::fs::write(folder.path().join("log"), &bytes).unwrap();
+    let outcome =
+        std::panic::catch_unwind(|| Durable::open(folder.path(), map(1), Settings::default()).is_err());
+    println!("{outcome:?}");
+    assert!(outcome.is_ok());
+}
+
+#[test]
+fn audit_full_disk() {
+    let Ok(folder) = std::env::var("AUDIT_FOLDER") else {
+        return;
+    };
+    let log_bytes: u64 = std::env::var("AUDIT_LOG").unwrap().parse().unwrap();
+    let folder = Path::new(&folder);
+    let settings = Settings {
+        sync: true,
+        log_bytes,
+    };
+    let list = || {
+        let mut files: Vec<(String, u64)> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|file| {
+                let file = file.unwrap();
+                (
+                    file.file_name().into_string().unwrap(),
+                    file.metadata().unwrap().len(),
+                )
+            })
+            .collect();
+        files.sort();
+        files
+    };
+    let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
+    for turn in 0..4 {
+        let mut opened = match Durable::open(folder, map(4), settings.clone()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                println!("turn {turn}: open: {error}; {:?}", list());
+                break;
+            }
+        };
+        let found = all(&mut opened);
+        println!(
+            "turn {turn}: opened, {} keys, {} acknowledged; {:?}",
+            found.len(),
+            expected.len(),
+            list()
+        );
+        assert!(
+            expected.iter().all(|(key, value)| found.get(key) == Some(value)),
+            "lost"
+        );
+        expected = found;
+        for batch in 0..2000u64 {
+            let begin = expected.len() as u64 * 1000;
+            let operations: Vec<Operation> = (0..100).map(|n| Operation::Insert(begin + n, batch)).collect();
+            match opened.execute(&operations) {
+                Ok(answers) => {
+                    assert!(answers.iter().all(|answer| *answer == Answer::Value(None)));
+                    expected.extend((0..100).map(|n| (begin + n, batch)));
+                }
+                Err(error) => {
+                    println!("turn {turn}: after {batch} batches: {error}; {:?}", list());
+                    break;
+                }
+            }
+        }
+        println!(
+            "turn {turn}: a get: {:?}",
+            opened
+                .execute(&[Operation::Get(1)])
+                .map_err(|error| error.to_string())
+        );
+    }
+}

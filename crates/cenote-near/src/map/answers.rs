@@ -95,7 +95,7 @@ impl<M: Modules> Map<M> {
     ) -> Option<Answer> {
         if made {
             // Of the import; if there was no room, the insert says so itself.
-            from.byte()?;
+            self.directory.entry_mut(id).absent = from.byte()? != 1;
         }
         let before = match reply(from)? {
             Reply::None => None,
@@ -135,7 +135,7 @@ impl<M: Modules> Map<M> {
             entry.sure = entry.keys;
             entry.least_in_doubt = false;
             entry.grows = false;
-            if entry.keys > 0 || (entry.level == 0 && entry.module().is_some()) {
+            if entry.keys > 0 || (entry.level == 0 && entry.module().is_some() && !entry.absent) {
                 continue;
             }
             let gone = self.directory.remove(id);

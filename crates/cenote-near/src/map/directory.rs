@@ -29,6 +29,8 @@ pub(super) struct Entry {
     pub least_in_doubt: bool,
     /// An insert of this batch goes here, so it may have keys though it had none.
     pub grows: bool,
+    /// Its module had no room for it.
+    pub absent: bool,
     /// Operations of this batch.
     pub load: u64,
     /// Batches in a row with little load, for pulled ones.
@@ -46,6 +48,7 @@ impl Entry {
             sure: keys,
             least_in_doubt: false,
             grows: false,
+            absent: false,
             load: 0,
             cold: 0,
         }

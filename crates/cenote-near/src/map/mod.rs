@@ -216,6 +216,9 @@ impl<M: Modules> Map<M> {
         }
         self.pulled.clear();
         self.pulled_keys = 0;
+        self.regions.all_whole();
+        self.room
+            .fill((self.config.module_bytes / 4).clamp(1 << 10, 1 << 31));
         let mut rest = pairs;
         for region in 0..self.regions.count() {
             let start = self.regions.start(region, self.directory.shift(0));
@@ -223,16 +226,47 @@ impl<M: Modules> Map<M> {
             let (here, after) = rest.split_at(rest.partition_point(|pair| pair.0 <= last));
             rest = after;
             let module = self.home(region);
-            self.import(module, start, 0, &moves::bytes_of(here));
-            let least = here.first().map(|pair| pair.0);
-            let keys = here.len() as u64;
-            self.directory
-                .add(Entry::new(start, 0, Place::Module(module), keys, least));
+            self.place(0, start, module, here);
         }
-        self.regions.all_whole();
         self.round(vec![Vec::new(); self.modules.count()])?;
         self.keys = pairs.len() as u64;
         Ok(())
+    }
+
+    /// Has a subrange with these pairs arrive in a module; if that has no room, its parts that have keys in the modules
+    /// that have most; what no module has room for stays on the host.
+    fn place(&mut self, level: u8, start: u64, module: u32, pairs: &[(u64, u64)]) {
+        let (keys, least) = (pairs.len() as u64, pairs.first().map(|pair| pair.0));
+        let (needed, room) = (moves::room_for(keys), self.room[module as usize]);
+        if room >= needed || pairs.is_empty() || !self.config.adaptive {
+            self.room[module as usize] = room.saturating_sub(needed);
+            self.import(module, start, level, &moves::bytes_of(pairs));
+            self.directory
+                .add(Entry::new(start, level, Place::Module(module), keys, least));
+            return;
+        }
+        let region = self.regions.of(start, self.directory.shift(0));
+        if level + 1 == self.directory.levels() {
+            let place = Place::Host(pairs.iter().copied().collect());
+            let id = self.directory.add(Entry::new(start, level, place, keys, least));
+            self.pulled.insert(id);
+            self.pulled_keys += keys;
+            return;
+        }
+        self.regions.set_split(region);
+        let mut rest = pairs;
+        while let Some(&(key, _)) = rest.first() {
+            let (start, last) = self.directory.ends(level + 1, key);
+            let (here, after) = rest.split_at(rest.partition_point(|pair| pair.0 <= last));
+            rest = after;
+            let roomiest = (0..).zip(&self.room).max_by_key(|(_, room)| **room);
+            self.place(
+                level + 1,
+                start,
+                roomiest.map_or(module, |(module, _)| module),
+                here,
+            );
+        }
     }
 
     /// Executes operations as if one after another. Their answers, in order.

@@ -348,3 +348,73 @@ fn a_map_is_loaded_once() {
     assert_eq!(map.execute(&scan).unwrap(), [Answer::Pairs(pairs)]);
     assert!(matches!(map.load(&[]), Err(MapError::Load(_))));
 }
+
+// ---- audit ----
+
+#[test]
+fn audit_a_region_that_had_no_room_once_takes_keys_when_there_is_room() {
+    let config = Config {
+        module_bytes: 8 << 10,
+        accesses_per_round: 0.0,
+        ..Config::default()
+    };
+    // 32 regions; 0, 3, 6 ... are at home in module 0.
+    let mut map = Map::threads(config, 3, 1).unwrap();
+    let key_in = |region: u64, key: u64| region << 59 | key;
+    let gone = [0, 6, 9, 12, 15, 18, 21, 24, 27, 30];
+    for region in gone {
+        // What is hot and has few keys is pulled, and forgotten when it is empty.
+        map.execute(&[Operation::Insert(key_in(region, 1), 1)]).unwrap();
+        for _ in 0..4 {
+            map.execute(&vec![Operation::Get(key_in(region, 1)); 5000])
+                .unwrap();
+        }
+        map.execute(&[Operation::Delete(key_in(region, 1))]).unwrap();
+    }
+    println!(
+        "{:?} {:?}",
+        map.moves(),
+        gone.map(|region| map.directory.locate(key_in(region, 1)).0)
+    );
+    // Its home gets full.
+    map.config.adaptive = false;
+    let mut bound = Vec::new();
+    let mut refused = 0;
+    for key in 0.. {
+        match map
+            .execute(&[Operation::Insert(key_in(3, key << 20), 1)])
+            .unwrap()[0]
+        {
+            Answer::Full => refused += 1,
+            _ => bound.push(key),
+        }
+        if refused == 40 {
+            break;
+        }
+    }
+    println!("{} keys in region 3", bound.len());
+    for region in gone {
+        let answer = &map.execute(&[Operation::Insert(key_in(region, 1), 7)]).unwrap()[0];
+        println!("insert into region {region} while its module is full: {answer:?}");
+    }
+    // There is room again.
+    let all: Vec<Operation> = bound
+        .iter()
+        .map(|key| Operation::Delete(key_in(3, key << 20)))
+        .collect();
+    map.execute(&all).unwrap();
+    println!("memory now {:?}, keys {}", map.memory_bytes(), map.len());
+    map.config.adaptive = true;
+    for region in gone {
+        let tried: Vec<Answer> = (0..20)
+            .map(|key| {
+                map.execute(&[Operation::Insert(key_in(region, key), 7)])
+                    .unwrap()
+                    .remove(0)
+            })
+            .collect();
+        let full = tried.iter().filter(|answer| **answer == Answer::Full).count();
+        println!("region {region}: {full} of 20 refused");
+        assert!(full < 20);
+    }
+}

@@ -10,9 +10,9 @@
 //! *Bound* is swapped for nothing, and never written over what another has decided.
 //!
 //! An entry is good for the era in which its operation began, and for the view under which it saw the object. Till an
-//! operation ends that began in that era, the object's memory is not used again, whichever client takes it out of the index:
-//! as for the [cache](super::cache). After that the client does not write the copy any more, but knows for itself what it
-//! would have said.
+//! operation ends that began in that era, the object's memory is not used again, whichever client takes it out of the
+//! index: as for the [cache](super::cache). After that the client does not write the copy any more, but knows for
+//! itself what it would have said.
 
 use std::rc::Rc;
 
