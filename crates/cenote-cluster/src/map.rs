@@ -134,7 +134,9 @@ impl Map {
         self.changes = self
             .changes
             .saturating_add(u32::try_from(weight).unwrap_or(u32::MAX));
-        if self.changes >= CHANGES_PER_UPKEEP {
+        // A removal of a long value, or one that is replaced by a short one, retires many objects.
+        let has_retired = self.client.memory().has_retired(CHANGES_PER_UPKEEP as usize);
+        if has_retired || self.changes >= CHANGES_PER_UPKEEP {
             self.keep_up()?;
         }
         let mut outcome = self.run(&operation);
@@ -163,8 +165,12 @@ impl Map {
         Ok(())
     }
 
-    /// Upkeep of a client that needs memory.
-    fn upkeep(&mut self) -> Result<(), Error> {
+    /// Frees all that this client has replaced and removed, if no client reads it any more. Changes do it in parts;
+    /// a client that is about to change nothing for long calls this, twice the heartbeats' interval after its last
+    /// change: nobody else may free that memory while it lives.
+    ///
+    /// Cost: as of [`Client::upkeep`].
+    pub fn upkeep(&mut self) -> Result<(), Error> {
         self.changes = 0;
         self.run(async |client| client.upkeep().await)?;
         Ok(())

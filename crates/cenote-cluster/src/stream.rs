@@ -204,6 +204,8 @@ pub async fn greeted_by_cluster(tcp: TcpStream, credentials: &Credentials) -> io
 
 /// A connection whose peer says nothing for so long is probed by the system.
 const PROBED_AFTER: Duration = Duration::from_secs(10);
+/// What was sent is acknowledged within this, or the peer is lost.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(55);
 /// The time between two probes.
 const PROBES: Duration = Duration::from_secs(5);
 
@@ -213,7 +215,10 @@ impl Stream {
         let probes = socket2::TcpKeepalive::new()
             .with_time(PROBED_AFTER)
             .with_interval(PROBES);
-        socket2::SockRef::from(&self.tcp).set_tcp_keepalive(&probes)
+        let tcp = socket2::SockRef::from(&self.tcp);
+        // While something is unacknowledged, the system sends no probes.
+        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+        tcp.set_tcp_keepalive(&probes)
     }
 
     /// Appends what arrives to `bytes`, and waits for some. 0 if the other side has ended.

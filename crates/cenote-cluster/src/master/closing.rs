@@ -22,6 +22,9 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 const ATTEMPTS_TO_MOVE: u32 = 20;
 /// How many regions get another copy after one closing. They stay closed until they have it.
 const MOVED_AT_ONCE: usize = 8;
+/// For how long a node that has no memory for a region is asked for none: it may have lent it to modules, or its file
+/// system be full. Each time that it is asked, regions are closed.
+const UNFIT: Duration = Duration::from_secs(30);
 /// Bytes that are copied at once.
 const CHUNK: u32 = 1 << 20;
 /// A node that has not answered by then does not, as far as a closing is concerned.
@@ -34,7 +37,7 @@ pub async fn work(master: Rc<Master>) {
         while master.is_due() {
             master.close(&[]).await;
         }
-        let short = master.state.borrow().short(MOVED_AT_ONCE);
+        let short = master.state.borrow().short(MOVED_AT_ONCE, &master.unfit());
         if short.is_empty() {
             master.forget_empty_nodes().await;
         } else {
@@ -54,6 +57,13 @@ impl Master {
 
     fn is_due(&self) -> bool {
         self.is_asked.get() || !self.ended().is_empty() || self.state.borrow().is_broken()
+    }
+
+    /// The nodes that have refused a region of late.
+    fn unfit(&self) -> Vec<u32> {
+        let mut unfit = self.unfit.borrow_mut();
+        unfit.retain(|_, until| Instant::now() < *until);
+        unfit.keys().copied().collect()
     }
 
     async fn forget_empty_nodes(&self) {
@@ -137,7 +147,7 @@ impl Master {
     /// key.
     async fn give_copy(&self, region: u16, node: u32) {
         for attempt in 1..=ATTEMPTS_TO_MOVE {
-            if !self.state.borrow().is_alive(node) {
+            if !self.state.borrow().is_alive(node) || self.unfit().contains(&node) {
                 break;
             }
             if self.copy(region, node).await {
@@ -231,8 +241,13 @@ impl Master {
         };
         // It may have a part of the region, of an attempt before.
         let items = [Item::Drop { region: number }, hold];
-        if self.network.ask(NodeId(target), &items).await != Some(vec![Answer::Done, Answer::Done]) {
-            return false;
+        match self.network.ask(NodeId(target), &items).await.as_deref() {
+            Some([Answer::Done, Answer::Done]) => {}
+            Some([Answer::Done, Answer::Failed]) => {
+                self.unfit.borrow_mut().insert(target, Instant::now() + UNFIT);
+                return false;
+            }
+            _ => return false,
         }
         for begin in (0..used).step_by(CHUNK as usize) {
             let at = Address::new(number, begin);

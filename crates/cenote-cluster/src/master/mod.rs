@@ -181,6 +181,8 @@ pub struct Master {
     trouble: RefCell<String>,
     /// Nodes that were asked what they offer.
     offers: Cell<u32>,
+    /// Nodes that have refused a region, and until when none is wanted of them.
+    unfit: RefCell<BTreeMap<u32, Instant>>,
 }
 
 /// The network of nodes, as the master's own operations use it.
@@ -290,6 +292,7 @@ async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Resu
         last_closing: Cell::new(Duration::ZERO),
         trouble: RefCell::default(),
         offers: Cell::new(0),
+        unfit: RefCell::default(),
         kept: RefCell::new(state.view()),
         published: RefCell::new(state.view()),
         state: RefCell::new(state),

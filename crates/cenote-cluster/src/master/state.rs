@@ -426,14 +426,14 @@ impl State {
 
     /// Regions with fewer copies than they are to have, or with one at a node that is being emptied, and the nodes that
     /// get another one; so many at most.
-    pub fn short(&self, most: usize) -> Vec<(u16, u32)> {
+    pub fn short(&self, most: usize, unfit: &[u32]) -> Vec<(u16, u32)> {
         let mut planned = self.clone();
         let mut short = Vec::new();
         for number in 0..self.regions.len() as u16 {
             if short.len() == most {
                 break;
             }
-            if let Some(target) = planned.target(number) {
+            if let Some(target) = planned.target(number, unfit) {
                 planned.gain(number, target);
                 short.push((number, target));
             }
@@ -441,14 +441,14 @@ impl State {
         short
     }
 
-    /// The node that gets another copy of a region, if the region is short of one.
-    fn target(&self, number: u16) -> Option<u32> {
+    /// The node that gets another copy of a region, if the region is short of one; none of the unfit.
+    fn target(&self, number: u16, unfit: &[u32]) -> Option<u32> {
         let region = self.regions.get(usize::from(number))?;
         let staying = region.nodes.iter().filter(|node| !self.is_draining(**node));
         let is_short = staying.count() < self.replicas && !region.closed;
         let has_source = region.nodes.iter().any(|node| self.is_alive(*node));
         (is_short && has_source)
-            .then(|| self.roomiest(&region.nodes))
+            .then(|| self.roomiest(&[&region.nodes, unfit].concat()))
             .flatten()
     }
 

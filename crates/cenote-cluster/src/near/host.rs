@@ -339,19 +339,30 @@ impl Line {
         }
     }
 
+    /// Writes; if that fails, the node may have said why it ended the connection.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
+        match self.stream.write_all(bytes) {
+            Ok(()) => Ok(()),
+            Err(error) => match self.told() {
+                Ok(Told::Refused(why)) => Err(Failed::Lost(why)),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
     fn round(&mut self, job: Vec<Batch>) -> Result<Done, Failed> {
         let mut out = Vec::new();
         for (module, batch) in job {
             for chunk in batch.chunks(CHUNK) {
                 encode_commands(&mut out, module, chunk);
                 if out.len() > CHUNK {
-                    self.stream.write_all(&out)?;
+                    self.write(&out)?;
                     out.clear();
                 }
             }
         }
         Ask::Run.encode(&mut out);
-        self.stream.write_all(&out)?;
+        self.write(&out)?;
         self.stream.flush()?;
         let mut answers: Vec<Batch> = Vec::new();
         loop {

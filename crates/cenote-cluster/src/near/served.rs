@@ -16,7 +16,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MODULES_MAX: u32 = 1 << 16;
 /// Bytes that a module has at least, whatever it is asked to have.
 const MODULE_LEAST: u64 = 4 << 10;
-/// Bytes of commands that wait to be executed, at most.
+/// Bytes of answers to a batch, at most, or twice the memory that is lent if that is more.
+const ANSWERS_MAX: usize = 64 << 20;
+/// Bytes of commands that wait to be executed, at most, or the memory that is lent if that is more.
 const WAITING_MAX: usize = 1 << 30;
 
 /// Memory that a node has lent to a connection's modules. It has it back when this is dropped.
@@ -37,19 +39,59 @@ struct Opened<'n> {
     modules: Option<Threads<Skiplist>>,
     waiting: Vec<Vec<u8>>,
     bytes: usize,
-    _lent: Lent<'n>,
+    lent: Lent<'n>,
+}
+
+impl Opened<'_> {
+    /// Adds commands to those that wait for a module; else why not.
+    fn add(&mut self, module: u32, bytes: Vec<u8>) -> Result<(), String> {
+        self.bytes += bytes.len();
+        let Some(waiting) = self.waiting.get_mut(module as usize) else {
+            return Err(format!("it has no module {module}"));
+        };
+        // What makes a map anew is no more than the memory that it fills.
+        let most = WAITING_MAX.max(self.lent.bytes as usize);
+        if self.bytes > most {
+            return Err(format!("a batch has more than {most} bytes"));
+        }
+        match waiting.is_empty() {
+            true => *waiting = bytes,
+            false => waiting.extend(bytes),
+        }
+        Ok(())
+    }
 }
 
 /// Answers a host until it ends the connection, or asks for what cannot be done.
 pub(crate) async fn serve(node: &Node, mut stream: Stream) -> io::Result<()> {
     stream.find_lost_peers()?;
-    let mut arrived = Vec::new();
     let mut opened = None;
+    let outcome = converse(node, &mut stream, &mut opened).await;
+    if let Some(Opened {
+        modules,
+        waiting,
+        lent,
+        ..
+    }) = opened
+    {
+        // Not here: it takes long to give much memory back, and the event loop has heartbeats to answer.
+        let _ = tokio::task::spawn_blocking(move || drop((modules, waiting))).await;
+        drop(lent);
+    }
+    outcome
+}
+
+async fn converse<'n>(
+    node: &'n Node,
+    stream: &mut Stream,
+    opened: &mut Option<Opened<'n>>,
+) -> io::Result<()> {
+    let mut arrived = Vec::new();
     loop {
         let mut taken = 0;
         while let Some(ask) = take_frame(&arrived, &mut taken, Ask::decode).map_err(io::Error::other)? {
-            if let Err(last) = answer(node, &mut stream, &mut opened, ask).await? {
-                return tell(&mut stream, &last).await;
+            if let Err(last) = answer(node, stream, opened, ask).await? {
+                return tell(stream, &last).await;
             }
         }
         arrived.drain(..taken);
@@ -82,26 +124,22 @@ async fn answer<'n>(
             Err(why) => refused(why),
         },
         (Ask::Commands { module, bytes }, Some(mut modules)) => {
-            modules.bytes += bytes.len();
-            let Some(waiting) = modules.waiting.get_mut(module as usize) else {
-                return refused(format!("it has no module {module}"));
-            };
-            if modules.bytes > WAITING_MAX {
-                return refused(format!("a batch has more than {WAITING_MAX} bytes"));
-            }
-            match waiting.is_empty() {
-                true => *waiting = bytes,
-                false => waiting.extend(bytes),
-            }
+            let added = modules.add(module, bytes);
             *opened = Some(modules);
-            Ok(Ok(()))
+            match added {
+                Ok(()) => Ok(Ok(())),
+                Err(why) => refused(why),
+            }
         }
         (Ask::Run, Some(mut modules)) => {
             let outcome = run(stream, &mut modules).await;
             *opened = Some(modules);
             outcome
         }
-        (Ask::Open { .. }, Some(_)) => refused("this connection has modules".to_owned()),
+        (Ask::Open { .. }, Some(modules)) => {
+            *opened = Some(modules);
+            refused("this connection has modules".to_owned())
+        }
         (Ask::Commands { .. } | Ask::Run, None) => refused("this connection has no modules".to_owned()),
     }
 }
@@ -125,15 +163,20 @@ fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, 
         ));
     }
     let lent = Lent { node, bytes: all };
+    // A scan of all that a module has is less than its memory.
+    let answers_max = (ANSWERS_MAX / modules as usize).max(2 * bytes as usize);
     let programs = (1..=u64::from(modules))
-        .map(|module| Skiplist::new(bytes, seed ^ module.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .map(|module| {
+            let seed = seed ^ module.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Skiplist::new(bytes, seed).with_answers_max(answers_max)
+        })
         .collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Opened {
         modules: Some(Threads::new(programs, threads).map_err(|error| error.to_string())?),
         waiting: vec![Vec::new(); modules as usize],
         bytes: 0,
-        _lent: lent,
+        lent,
     })
 }
 

@@ -197,6 +197,29 @@ fn a_command_that_is_none_ends_the_round_and_the_connection() {
     ));
 }
 
+#[test]
+fn answers_are_no_more_than_a_node_can_bear() {
+    let node = start(8 * MEBIBYTE);
+    let mut nodes = Nodes::connect(&[node], &options()).unwrap();
+    let mut commands = Vec::new();
+    Command::Import(0, 64, &[]).write(&mut commands);
+    for key in 0..10_000 {
+        Command::Insert(key, key).write(&mut commands);
+    }
+    nodes.round(vec![vec![], commands, vec![], vec![]]).unwrap();
+    // 160 KB each.
+    let mut scans = Vec::new();
+    for _ in 0..1000 {
+        Command::Scan(0, u64::MAX).write(&mut scans);
+    }
+    let outcome = nodes.round(vec![vec![], scans, vec![], vec![]]);
+    assert!(
+        matches!(outcome, Err(ModulesError::Malformed { module: 1, cause }) if cause.at > 0),
+        "{:?}",
+        outcome.map(drop)
+    );
+}
+
 /// Answers a greeting and a question as a node does, and then nothing.
 fn falls_silent() -> SocketAddr {
     use std::io::{Read, Write};

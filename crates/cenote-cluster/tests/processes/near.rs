@@ -8,12 +8,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use cenote_cluster::near::{Nodes, Options};
+use cenote_cluster::says::Status;
 use cenote_near::durable::{Durable, Settings};
 use cenote_near::map::{Answer, Config, Map, Operation};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::cluster::{Place, Running, TOKEN, node_at};
+use super::cluster::{Cluster, Place, Running, TOKEN, node_at};
 
 const MODULE_BYTES: u64 = 1 << 20;
 
@@ -114,4 +115,35 @@ fn nodes_die_in_the_middle_of_batches_and_nothing_acknowledged_is_lost() {
     }
     println!("{batches} batches, {losses} losses");
     assert!(batches >= losses);
+}
+
+/// All that a node has left is lent to a module.
+fn borrow_all(node: SocketAddr) -> Nodes {
+    let [_, memory, held, ..] = super::promises::info(node);
+    Nodes::connect(&[node], &Options::new(1, memory - held, TOKEN)).unwrap()
+}
+
+#[test]
+fn a_node_that_has_lent_its_memory_keeps_no_region_closed() {
+    let mut cluster = Cluster::new(4, 2);
+    let mut map = cluster.map();
+    let _lent = borrow_all(cluster.nodes[3].1);
+    cluster.kill_node(0);
+    // Copies go to the node that has room. When that is full, none has, and all regions are open.
+    let has_room = |status: &Status| {
+        let mut nodes = status.nodes.iter().filter(|node| node.alive && node.node == 3);
+        nodes.any(|node| {
+            let held = (node.primary_of + node.backup_of) as u64 * u64::from(status.region_bytes);
+            node.memory - held >= u64::from(status.region_bytes)
+        })
+    };
+    let mended = cluster.wait(|status| status.closed == 0 && !has_room(status));
+    assert!(mended.short > 0);
+    for round in 0..30_u64 {
+        std::thread::sleep(Duration::from_millis(100));
+        map.put(b"key", &round.to_le_bytes()).unwrap();
+        let status = cluster.status();
+        assert_eq!((status.closed, status.short), (0, mended.short));
+    }
+    assert!(cluster.status().era > mended.era, "no era has ended");
 }

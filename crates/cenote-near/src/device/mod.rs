@@ -44,6 +44,7 @@ pub struct Skiplist {
     accesses: u64,
     /// Bytes read and written in sequence.
     streamed: u64,
+    answers_max: usize,
 }
 
 impl Skiplist {
@@ -61,7 +62,14 @@ impl Skiplist {
             chases: 0,
             accesses: 0,
             streamed: 0,
+            answers_max: usize::MAX,
         }
+    }
+
+    /// The same, whose answers to a batch are no more than so many bytes, and those of the command that exceeds them.
+    pub fn with_answers_max(mut self, bytes: usize) -> Self {
+        self.answers_max = bytes;
+        self
     }
 
     /// A height with half the probability of the one below it, up to a limit.

@@ -26,6 +26,9 @@ impl Program for Skiplist {
             let command = Command::read(&mut rest).ok_or(Malformed { at })?;
             self.chases = 0;
             self.step(command, answers).ok_or(Malformed { at })?;
+            if answers.len() > self.answers_max {
+                return Err(Malformed { at });
+            }
             match command {
                 Command::Scan(..) => range += self.chases,
                 Command::Get(_)

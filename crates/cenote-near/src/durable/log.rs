@@ -117,6 +117,12 @@ impl Log {
         Ok(())
     }
 
+    /// Has the device have the log, and its name.
+    pub fn sync(&self, folder: &Path) -> Result<(), DurableError> {
+        at(self.file.sync_all(), "sync", &self.path)?;
+        sync_folder(folder)
+    }
+
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -146,6 +152,10 @@ pub(super) fn replace(
         let _ = std::fs::remove_file(&new);
     }
     renamed?;
-    let folder_file = at(File::open(folder), "open", folder)?;
-    at(folder_file.sync_all(), "sync", folder)
+    sync_folder(folder)
+}
+
+fn sync_folder(folder: &Path) -> Result<(), DurableError> {
+    let file = at(File::open(folder), "open", folder)?;
+    at(file.sync_all(), "sync", folder)
 }

@@ -39,8 +39,8 @@ use record::Changes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whether a batch is acknowledged only when the device has its record (`fdatasync`), so that it outlives the
-    /// machine's power. Without it the kernel has it: it outlives the process, killed or not. Snapshots are always
-    /// synced.
+    /// machine's power. Without it the kernel has it: it outlives the process, killed or not, but not always the
+    /// machine: a loss of power may leave a log with a hole, which does not open. Snapshots are always synced.
     pub sync: bool,
     /// A batch after which the log has more bytes than this takes a snapshot, which makes it empty.
     pub log_bytes: u64,
@@ -147,6 +147,10 @@ impl<M: Modules> Durable<M> {
         for record in records {
             number = record.number;
             record.changes.apply(&mut pairs);
+        }
+        if settings.sync {
+            // What this process shows, and answers by, is what outlives the machine's power.
+            log.sync(folder)?;
         }
         let pairs: Vec<(u64, u64)> = pairs.into_iter().collect();
         map.load(&pairs)?;

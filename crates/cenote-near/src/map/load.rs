@@ -148,7 +148,7 @@ impl<M: Modules> Map<M> {
         entry.load += load;
         if let Place::Module(module) = entry.place {
             work.modules[module as usize] += load;
-            work.squares += load * load;
+            work.squares = work.squares.saturating_add(load.saturating_mul(load));
         }
     }
 }

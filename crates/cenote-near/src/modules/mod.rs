@@ -31,9 +31,11 @@ pub trait Program: Send + 'static {
     fn memory_bytes(&self) -> u64;
 }
 
-/// A batch of commands has bytes that are no command.
+/// A batch of commands has bytes that are no command, or more answers than it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("byte {at} of a batch begins no command that can be executed")]
+#[error(
+    "byte {at} of a batch begins no command that can be executed, or one with more answers than a batch may have"
+)]
 pub struct Malformed {
     /// Where the command begins.
     pub at: usize,

@@ -35,19 +35,22 @@ impl<N: Verbs + Control> Client<N> {
     }
 
     /// The same for a client that goes on: of what was retired long enough ago it frees no more than half as many again
-    /// as were retired since the last upkeep, or 32; and it reads the marks of its blocks only if it ran out of free
-    /// objects of some size.
+    /// as were retired since the last upkeep, or 32, or an eighth of them all if it ran out of free objects; and it
+    /// reads the marks of its blocks only if it ran out of free objects of some size.
     ///
     /// What an era has left becomes free at once: if all clients freed it then, memory nodes would do little else for
     /// as long as that takes.
     ///
     /// Cost: that of [`Client::upkeep`], for fewer objects.
     pub async fn upkeep_in_part(&self) -> Result<usize, Error> {
-        let (newly, ran_out) = {
+        let (newly, ran_out, backlog) = {
             let mut heap = self.heap.borrow_mut();
-            (heap.newly_retired(), heap.ran_out())
+            (heap.newly_retired(), heap.ran_out(), heap.retired())
         };
-        self.keep_up((newly + newly / 2).max(LEAST), ran_out).await
+        let most = (newly + newly / 2).max(LEAST);
+        // A backlog goes although nothing is added to it: else blocks are asked for while it lies there.
+        let most = if ran_out { most.max(backlog / 8) } else { most };
+        self.keep_up(most, ran_out).await
     }
 
     async fn keep_up(&self, most: usize, takes_back: bool) -> Result<usize, Error> {

@@ -157,6 +157,11 @@ impl Heap {
         std::mem::take(&mut self.newly_retired)
     }
 
+    /// Whether so many were retired since [`Heap::newly_retired`] was asked last.
+    pub fn has_retired(&self, count: usize) -> bool {
+        self.newly_retired >= count
+    }
+
     /// How many are retired and not yet free.
     pub fn retired(&self) -> usize {
         self.retired.len()

@@ -62,7 +62,7 @@ impl<M: Memory> Handle<M> {
     /// Takes the word if it is free and the queue does not go first. Returns whether it did.
     #[inline]
     pub(super) fn take_at_once(&self) -> bool {
-        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
+        // PAIRS WITH: sync::held::Handle::store_and_notify, sync::held::Handle::store_and_notify_with_barrier
         self.may_barge()
             && self
                 .word()
@@ -210,7 +210,7 @@ impl<M: Memory> Handle<M> {
         if turn.state() == SlotState::Queued {
             return self.give_back_queued(slot, turn, word);
         }
-        self.tell(self.word(), word, self.object.event_count());
+        self.store_and_notify(self.word(), word, self.object.event_count());
         self.release(slot);
     }
 
@@ -225,8 +225,8 @@ impl<M: Memory> Handle<M> {
             self.object.handoff().store(mem, 1);
             crash_point(Point::QueueHandoff);
         }
-        self.tell(self.word(), word, self.object.event_count());
-        self.tell_turn(slot, turn.to(SlotState::Rest));
+        self.store_and_notify(self.word(), word, self.object.event_count());
+        self.store_turn(slot, turn.to(SlotState::Rest));
         self.release(slot);
     }
 }

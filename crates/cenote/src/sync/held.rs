@@ -192,9 +192,9 @@ impl<M: Memory> Handle<M> {
     /// Cost: a store and a load; a swap instead of the store where processes of other hosts may sleep. An exchange and
     /// a system call if a thread sleeps.
     #[inline(always)]
-    pub(super) fn tell(&self, word: SyncWord, value: u64, event_count: SyncWord) {
+    pub(super) fn store_and_notify(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         if !self.is_lazy {
-            return self.tell_apart(word, value, event_count);
+            return self.store_and_notify_with_barrier(word, value, event_count);
         }
         // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
         // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
@@ -204,10 +204,10 @@ impl<M: Memory> Handle<M> {
         event_count::notify_waiting(&self.mem, event_count);
     }
 
-    /// [`Handle::tell`] where nobody has a barrier executed for this thread.
+    /// [`Handle::store_and_notify`] where nobody has a barrier executed for this thread.
     #[cold]
     #[inline(never)]
-    fn tell_apart(&self, word: SyncWord, value: u64, event_count: SyncWord) {
+    fn store_and_notify_with_barrier(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
         // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
         word.store_seq_cst(&self.mem, value);
@@ -217,28 +217,28 @@ impl<M: Memory> Handle<M> {
 
     /// Writes the turn of one of this worker's slots, and wakes the threads that sleep on that slot.
     #[inline]
-    pub(super) fn tell_turn(&self, slot: usize, turn: Turn) {
+    pub(super) fn store_turn(&self, slot: usize, turn: Turn) {
         let slots = self.worker.slots();
         slots.turns[slot % SLOTS].set(turn.0);
         let own = self.own(slot);
         if slots.announced[slot % SLOTS].get() == turn.number() && !mutant::is(Mutant::PromisedNotAnnounced) {
-            return self.tell_apart(own.turn(), turn.0, own.event_count());
+            return self.store_and_notify_with_barrier(own.turn(), turn.0, own.event_count());
         }
-        self.tell(own.turn(), turn.0, own.event_count());
+        self.store_and_notify(own.turn(), turn.0, own.event_count());
     }
 
     /// Whether the end of a turn needs no barrier of this thread's.
     #[inline(always)]
-    pub(super) fn tells_lazily(&self, slot: usize, turn: Turn) -> bool {
+    pub(super) fn ends_turn_lazily(&self, slot: usize, turn: Turn) -> bool {
         self.is_lazy && self.worker.slots().announced[slot % SLOTS].get() != turn.number()
     }
 
-    /// [`Handle::tell_turn`] where that [is so](Handle::tells_lazily).
+    /// [`Handle::store_turn`] where that [is so](Handle::ends_turn_lazily).
     #[inline(always)]
-    pub(super) fn tell_lazily(&self, slot: usize, turn: Turn) {
+    pub(super) fn end_turn_lazily(&self, slot: usize, turn: Turn) {
         self.worker.slots().turns[slot % SLOTS].set(turn.0);
         let own = self.own(slot);
-        self.tell(own.turn(), turn.0, own.event_count());
+        self.store_and_notify(own.turn(), turn.0, own.event_count());
     }
 
     /// Promises that this worker will announce the end of a queued slot's turn: its waiters then need no barrier.

@@ -107,7 +107,7 @@ impl<M: Memory> Handle<M> {
             return Ok(());
         }
         self.confirm().inspect_err(|_| {
-            self.tell(self.word(), before | OWNER_DIED, self.object.event_count());
+            self.store_and_notify(self.word(), before | OWNER_DIED, self.object.event_count());
         })
     }
 
@@ -118,7 +118,7 @@ impl<M: Memory> Handle<M> {
     /// take the line from its owner and from all that watch it.
     pub(super) fn take_unqueued(&self, waiting: &mut Waiting, on_wait: impl FnOnce()) -> Result<Option<u64>> {
         let word = self.word();
-        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock
+        // PAIRS WITH: sync::held::Handle::store_and_notify, sync::held::Handle::store_and_notify_with_barrier, sync::spin::unlock
         if !waiting.has_checked()
             && word
                 .compare_exchange_acquire(self.mem(), self.free, self.mine())
@@ -163,7 +163,7 @@ impl<M: Memory> Handle<M> {
 /// Exchanges an available word for another. Returns what it was, or `None` if a rival was quicker. Recovery is no
 /// rival: it may only have marked a dead owner as one meanwhile.
 pub(super) fn take_word<M: Memory>(mem: &M, word: SyncWord, seen: u64, new: u64) -> Option<u64> {
-    // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart, sync::spin::unlock, sync::spin::unlock_removed
+    // PAIRS WITH: sync::held::Handle::store_and_notify, sync::held::Handle::store_and_notify_with_barrier, sync::spin::unlock, sync::spin::unlock_removed
     match word.compare_exchange_acquire(mem, seen, new) {
         Ok(_) => Some(seen),
         Err(found)

@@ -194,7 +194,7 @@ impl<M: Memory> Release<M> for QueueLock<M> {
             return self.poison(slot);
         }
         let handle = &self.0;
-        handle.tell_turn(slot, handle.turn(slot).to(SlotState::Rest));
+        handle.store_turn(slot, handle.turn(slot).to(SlotState::Rest));
         handle.release(slot);
     }
 
@@ -227,7 +227,7 @@ impl<M: Memory> QueueLock<M> {
         } else {
             SlotState::Poisoned
         };
-        handle.tell_turn(slot, turn.to(state));
+        handle.store_turn(slot, turn.to(state));
         handle.leave(slot);
     }
 }

@@ -380,7 +380,7 @@ impl<M: Memory> ReadWriteLock<M> {
         let marked = mutant::is(Mutant::BitReadFirst) && !self.mark();
         // A word that is free in another incarnation counts as a writer's.
         let may_read = |seen: u64| seen == handle.free || is_free(seen) && !is_nobody(seen);
-        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
+        // PAIRS WITH: sync::held::Handle::store_and_notify, sync::held::Handle::store_and_notify_with_barrier
         let mut seen = early.unwrap_or_else(|| word.load(mem));
         if may_read(seen) && marked {
             return Some(seen);
@@ -391,7 +391,7 @@ impl<M: Memory> ReadWriteLock<M> {
             }
             seen = word.load(mem);
         }
-        handle.tell_turn(slot, turn.to(SlotState::Waiting));
+        handle.store_turn(slot, turn.to(SlotState::Waiting));
         None
     }
 
@@ -474,8 +474,8 @@ impl<M: Memory> ReadWriteLock<M> {
     pub(super) fn unlock_shared(&self, slot: usize) {
         let handle = &self.handle;
         let turn = handle.turn(slot);
-        if !handle.is_forked() && turn.state() == SlotState::Reading && handle.tells_lazily(slot, turn) {
-            handle.tell_lazily(slot, turn.to(SlotState::Rest));
+        if !handle.is_forked() && turn.state() == SlotState::Reading && handle.ends_turn_lazily(slot, turn) {
+            handle.end_turn_lazily(slot, turn.to(SlotState::Rest));
             handle.release(slot);
         } else {
             self.unlock_shared_slowly(slot);
@@ -492,7 +492,7 @@ impl<M: Memory> ReadWriteLock<M> {
         // A slot that has given up in the queue may stand there still.
         let turn = handle.turn(slot);
         if matches!(turn.state(), SlotState::Reading | SlotState::Waiting) {
-            handle.tell_turn(slot, turn.to(SlotState::Rest));
+            handle.store_turn(slot, turn.to(SlotState::Rest));
         }
         handle.release(slot);
     }
@@ -520,7 +520,7 @@ fn show_turn<M: Memory>(mem: &M, own: Slot, turn: Turn) {
 /// If a living worker reads under a lock in a slot: its turn, and its identity. Puts a dead reader's slot at rest.
 fn read_by<M: Memory>(worker: &Worker<M>, slot: Slot, object: Object) -> Result<Option<(Turn, u64)>> {
     let mem = worker.mem();
-    // PAIRS WITH: sync::rw::show_turn, sync::held::Handle::tell, sync::held::Handle::tell_apart
+    // PAIRS WITH: sync::rw::show_turn, sync::held::Handle::store_and_notify, sync::held::Handle::store_and_notify_with_barrier
     let turn = Turn(slot.turn().load(mem));
     // PAIRS WITH: sync::held::Handle::take
     if turn.state() != SlotState::Reading || slot.lock().load(mem) != object.offset() {

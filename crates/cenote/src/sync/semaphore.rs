@@ -188,7 +188,7 @@ impl<M: Memory> Semaphore<M> {
             if let Err(removed) = handle.confirm()
                 && !mutant::is(Mutant::StalePermitTaken)
             {
-                handle.tell(
+                handle.store_and_notify(
                     word,
                     if seen == 0 { 0 } else { seen | OWNER_DIED },
                     handle.object.event_count(),
@@ -265,7 +265,7 @@ impl<M: Memory> Semaphore<M> {
         loop {
             if let Some(taken) = self.take_any(asks)? {
                 handle.take_back_first();
-                handle.tell_turn(slot, handle.turn(slot).to(SlotState::Rest));
+                handle.store_turn(slot, handle.turn(slot).to(SlotState::Rest));
                 return Ok(Some(taken));
             }
             asks = match waiting.lose(handle.mem()) {
@@ -364,7 +364,7 @@ impl<M: Memory> Drop for Permit<'_, M> {
             crash_point(Point::HeldForgotten);
         }
         let after = if poisoned { handle.mine() | OWNER_DIED } else { 0 };
-        handle.tell(word, after, handle.object.event_count());
+        handle.store_and_notify(word, after, handle.object.event_count());
         handle.release(self.slot);
     }
 }

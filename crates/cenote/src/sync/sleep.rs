@@ -4,7 +4,7 @@
 //! **The worker waited for** changes a word (its slot's turn, or the lock's word), then checks the event count beside
 //! it for sleepers, and notifies. **The waiter** prepares to wait on the event count, has a barrier executed for the
 //! other, reads the word once more, and sleeps. So at least one of the two sees the other
-//! ([`Handle::tell`](super::held::Handle::tell)). A worker that has waited in a queue announces the end of its turn,
+//! ([`Handle::store_and_notify`](super::held::Handle::tell)). A worker that has waited in a queue announces the end of its turn,
 //! and its slot says so: where everybody waits, nobody pays for barriers.
 //!
 //! **A crash** of the worker waited for, before it has notified, wakes the sleeper through the death slot. So a waiter
@@ -110,7 +110,7 @@ pub(super) fn sleep<M: Memory>(
         || is_announced
         || mutant::is(Mutant::SleeperWithoutBarrier)
         || mem.barrier_everywhere();
-    // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
+    // PAIRS WITH: sync::held::Handle::store_and_notify, sync::held::Handle::store_and_notify_with_barrier
     if !goes_on() {
         return;
     }

@@ -253,7 +253,7 @@ impl<M: Memory> Handle<M> {
         let Some(slot) = SlotRef(before).slot(self.worker.geometry()) else {
             return false;
         };
-        // PAIRS WITH: sync::held::Handle::tell, sync::held::Handle::tell_apart
+        // PAIRS WITH: sync::held::Handle::store_and_notify, sync::held::Handle::store_and_notify_with_barrier
         Turn(slot.turn().load(self.mem())).is_over(SlotRef(before).number())
     }
 
@@ -334,7 +334,7 @@ impl<M: Memory> Handle<M> {
     /// Leaves the queue.
     pub(super) fn give_up(&self, slot: usize) {
         let (turn, mem) = (self.turn(slot), self.mem());
-        self.tell_turn(slot, turn.to(SlotState::Left));
+        self.store_turn(slot, turn.to(SlotState::Left));
         crash_point(Point::QueueLeft);
         let before = self.own(slot).before().load(mem);
         let place = self.place(slot, turn);

@@ -77,6 +77,7 @@ struct Report {
     seconds: f64,
     operations_per_second: f64,
     misses: u64,
+    full: u64,
     scanned_pairs: u64,
     batch_p50_ns: u64,
     batch_max_ns: u64,
@@ -111,6 +112,9 @@ impl Report {
         ) + &match self.misses {
             0 => String::new(),
             misses => format!("  {} answers were not what had been written\n", count(misses)),
+        } + &match self.full {
+            0 => String::new(),
+            full => format!("  {} inserts found no room in their module\n", count(full)),
         } + &format!(
             "  {} splits, {} moves, {} pulls, {} merges; {} in modules, {} on the host; {clock}seconds\n",
             self.splits,
@@ -131,7 +135,7 @@ pub fn run(args: &Args, out: &Output) -> Result<ExitCode, Failure> {
         adaptive: !near.is_static,
         repeats: !near.is_static,
         seed: args.seed,
-        module_bytes: module_bytes(args.records, plan.modules),
+        module_bytes: module_bytes(plan.most_records(), plan.modules),
         ..Config::default()
     };
     if !near.nodes.is_empty() {
@@ -217,14 +221,28 @@ impl Plan {
             values: Vec::new(),
             drawn: Instant::now(),
         };
+        let mut misses = 0;
         for (n, workload) in [Workload::Load].iter().chain(&self.workloads).enumerate() {
             let report = bench.measure(*workload)?;
+            misses += report.misses;
             if n == 0 && !out.json {
                 out.line(self.head(bench.map.modules().count(), backend))?;
             }
             out.result(&report, Report::text)?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(match misses {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        })
+    }
+
+    /// Records after all workloads; one operation in twenty of some is an insert.
+    fn most_records(&self) -> u64 {
+        let inserts = self
+            .workloads
+            .iter()
+            .filter(|workload| matches!(workload, Workload::D | Workload::E));
+        self.records + inserts.count() as u64 * self.operations.div_ceil(20)
     }
 
     fn head(&self, modules: usize, backend: &str) -> String {
@@ -250,6 +268,8 @@ impl Plan {
 /// What is to be compared with an answer.
 enum Expected {
     Value(Option<u64>),
+    /// That of the read of a modification, which counts once.
+    Read(Option<u64>),
     Pairs,
 }
 
@@ -293,7 +313,7 @@ impl<M: Modules> Bench<'_, M> {
             };
             times.saturating_record(took.as_nanos() as u64);
             total.add(took, &answers, &expected);
-            done += expected.len() as u64;
+            done += whole(&expected);
             bar.set_position(done.min(spec.operations));
             if self.drawn.elapsed() > REDRAW {
                 self.drawn = Instant::now();
@@ -328,7 +348,7 @@ impl<M: Modules> Bench<'_, M> {
                 }
                 Action::Modify => {
                     operations.push(Operation::Get(key));
-                    expected.push(Expected::Value(value));
+                    expected.push(Expected::Read(value));
                     operations.push(update(value));
                 }
             }
@@ -374,6 +394,7 @@ impl<M: Modules> Bench<'_, M> {
             seconds,
             operations_per_second: total.operations as f64 / seconds.max(1e-9),
             misses: total.misses,
+            full: total.full,
             scanned_pairs: total.scanned,
             batch_p50_ns: 0,
             batch_max_ns: 0,
@@ -399,17 +420,28 @@ struct Totals {
     batches: u64,
     operations: u64,
     misses: u64,
+    full: u64,
     scanned: u64,
+}
+
+/// How many operations a batch has; a modification is one.
+fn whole(expected: &[Expected]) -> u64 {
+    expected
+        .iter()
+        .filter(|expected| !matches!(expected, Expected::Read(_)))
+        .count() as u64
 }
 
 impl Totals {
     fn add(&mut self, took: Duration, answers: &[Answer], expected: &[Expected]) {
         self.time += took;
         self.batches += 1;
-        self.operations += answers.len() as u64;
+        self.operations += whole(expected);
         for (answer, expected) in answers.iter().zip(expected) {
             match (answer, expected) {
-                (Answer::Value(value), Expected::Value(expected)) if value == expected => {}
+                (Answer::Value(value), Expected::Value(expected) | Expected::Read(expected))
+                    if value == expected => {}
+                (Answer::Full, _) => self.full += 1,
                 (Answer::Pairs(pairs), Expected::Pairs) => self.scanned += pairs.len() as u64,
                 _ => self.misses += 1,
             }

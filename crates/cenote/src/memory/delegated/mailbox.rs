@@ -3,7 +3,7 @@
 //! | line | written by | words |
 //! |---|---|---|
 //! | request | the client that has the box | ticket, kind, offset, two operands, check; the ticket again, once the client sleeps |
-//! | journal | the server | ticket, offset, what it stores there, whether it stores, the answer, check |
+//! | redo | the server | ticket, offset, what it stores there, whether it stores, the answer, check |
 //! | answer | the server | ticket, answer, check |
 //!
 //! Each line is written whole and past the cache, so that a dead writer's cache holds nothing of it. A line that has
@@ -235,7 +235,7 @@ impl Mailbox {
         unsafe { mem.store_line(self.journal_line(), sealed(words)) };
     }
 
-    /// The last journal entry. One round trip.
+    /// What the server redoes if it dies: the last entry. One round trip.
     pub fn planned<M: Memory>(self, mem: &M) -> Option<Entry> {
         // SAFETY: a line of the box, as the code that made the mailboxes promised.
         let [ticket, at, after, stores, answer] = opened(&unsafe { mem.fetch_line(self.journal_line()) })?;

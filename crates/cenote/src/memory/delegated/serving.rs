@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::mailbox::Mailboxes;
 use super::server::Server;
-use crate::memory::time_slice::ask_for_short_turns;
+use crate::memory::time_slice::ask_for_short_slice;
 use crate::memory::{ForkWatch, Liveness, LocalWord, MappingError, Memory, SyncWord, forked};
 
 /// Between two polls of a thread that stands by, while no client of its process misses a server.
@@ -108,7 +108,7 @@ impl Serving {
         let thread = std::thread::Builder::new()
             .name("cenote-exchange".to_owned())
             .spawn(move || {
-                ask_for_short_turns();
+                ask_for_short_slice();
                 {
                     let own = process.of_this_thread();
                     let liveness = own.as_deref().unwrap_or(&*process);

@@ -6,7 +6,7 @@
 //!          worker table          workers × 4 KiB
 //!          worker area table     workers × 1 KiB
 //!          host table            hosts × 256 bytes
-//!          event log             8 KiB
+//!          recovery log             8 KiB
 //!          directory             entries × 256 bytes
 //!          block table           one sync word a frame
 //!          hints                 one bit a frame

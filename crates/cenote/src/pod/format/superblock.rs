@@ -37,7 +37,7 @@ pub const FLUSH_ROUND: SyncWord = sync_word(512);
 pub const RECOVERIES: SyncWord = sync_word(576);
 /// The event count that is notified when a worker attaches or was found dead.
 pub const DEATH_EVENTS: SyncWord = sync_word(768);
-/// Entries that were ever begun in the log of recoveries.
+/// Entries that were ever begun in the recovery log.
 pub const LOGGED: SyncWord = sync_word(832);
 /// The server lease: which host's processes execute exchanges, where a server does; see [`crate::pod::hosts::lease`].
 pub const SERVER_LEASE: SyncWord = sync_word(960);
