@@ -350,7 +350,7 @@ fn member(pool: &Pool, name: &str) -> Result<()> {
     for event in membership.events() {
         let (event, at) = (event?, now());
         if event.kind == Kind::Died {
-            say(&format!("{} {} {at}", event.member, event.time))?;
+            say(&format!("{} {} {at}", event.member, event.time_ns))?;
         }
     }
     Ok(())

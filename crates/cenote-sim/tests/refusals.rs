@@ -21,7 +21,7 @@ const PERMIT_AT: u64 = 4 * 64;
 const SPINS: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum LockKind {
     Mutex,
     Semaphore,
 }
@@ -89,7 +89,7 @@ fn worker(member: &Member<true>) -> Rc<Worker<SimMemory<true>>> {
 }
 
 /// Takes it, and dies: at once, or soon after the other one has joined the queue.
-fn die(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
+fn die(context: &Context<true>, stage: &Stage, form: LockKind, timeout: Timeout) {
     let member = Member::join(context, false).unwrap();
     let worker = worker(&member);
     let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
@@ -103,8 +103,8 @@ fn die(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
             .offset
     };
     stage.word.set(match form {
-        Form::Mutex => offset("mutex") + WORD_AT,
-        Form::Semaphore => offset("semaphore") + PERMIT_AT,
+        LockKind::Mutex => offset("mutex") + WORD_AT,
+        LockKind::Semaphore => offset("semaphore") + PERMIT_AT,
     });
     stage.is_had.set(true);
     if timeout != Timeout::None {
@@ -121,7 +121,7 @@ fn die(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
 }
 
 /// Asks for it.
-fn ask(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
+fn ask(context: &Context<true>, stage: &Stage, form: LockKind, timeout: Timeout) {
     let member = Member::join(context, false).unwrap();
     let worker = worker(&member);
     let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
@@ -134,8 +134,8 @@ fn ask(context: &Context<true>, stage: &Stage, form: Form, timeout: Timeout) {
     let slot = Slot::new(worker.geometry(), u32::from(worker.me()) - 1, 0);
     stage.turn.set(Some(slot.turn().offset()));
     let is_granted = match form {
-        Form::Mutex => mutex.lock_with(timeout).unwrap().is_some(),
-        Form::Semaphore => semaphore.acquire_with(timeout).unwrap().is_some(),
+        LockKind::Mutex => mutex.lock_with(timeout).unwrap().is_some(),
+        LockKind::Semaphore => semaphore.acquire_with(timeout).unwrap().is_some(),
     };
     stage.is_granted.set(Some(is_granted));
     drop((mutex, semaphore, worker));
@@ -157,7 +157,7 @@ fn recover(context: &Context<true>, stage: &Stage, timeout: Timeout) {
 }
 
 /// Whether one of this timeout is granted what the dead one had.
-fn is_granted(form: Form, timeout: Timeout) -> bool {
+fn is_granted(form: LockKind, timeout: Timeout) -> bool {
     let parameters = parameters(true, 32);
     let settings = Settings {
         shape: Shape {
@@ -212,7 +212,7 @@ fn is_granted(form: Form, timeout: Timeout) -> bool {
 
 #[test]
 fn who_tries_beside_recovery_is_not_refused() {
-    for form in [Form::Mutex, Form::Semaphore] {
+    for form in [LockKind::Mutex, LockKind::Semaphore] {
         choose(None);
         assert!(is_granted(form, Timeout::None));
         choose(Some(Mutant::RecoveryTakenForRival));
@@ -223,7 +223,7 @@ fn who_tries_beside_recovery_is_not_refused() {
 
 #[test]
 fn the_first_waiter_asks_before_it_gives_up() {
-    for form in [Form::Mutex, Form::Semaphore] {
+    for form in [LockKind::Mutex, LockKind::Semaphore] {
         let timeout = |polls| Timeout::Polls(SPINS + polls);
         choose(None);
         assert!((6..=76).step_by(10).all(|polls| is_granted(form, timeout(polls))));

@@ -2,7 +2,7 @@
 //!
 //! An [`Error`](crate::Error) says what went wrong; these enums say why, or of what.
 
-use crate::pod::format::lock_kind::Form;
+use crate::pod::format::lock_kind::LockKind;
 
 /// Why a file is no pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,7 +179,7 @@ pub enum Structure {
     Lock,
     /// A lock of this form.
     #[error("{}", .0.noun())]
-    LockOf(Form),
+    LockOf(LockKind),
     /// An array of locks.
     #[error("array of locks")]
     LockArray,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::causes::{Foreign, Found, HostError, Occupant, Setting, Shortage, Structure, Table};
 use crate::memory::{Distrust, MappingError, Unfit};
-use crate::pod::format::lock_kind::Form;
+use crate::pod::format::lock_kind::LockKind;
 use crate::pod::format::superblock::Kind;
 
 /// A result of this library.
@@ -213,15 +213,15 @@ pub enum Error {
     /// The lock to be removed is an array, or one of its locks.
     #[error("locks of an array cannot be removed, nor can the array")]
     InArray,
-    /// An array of locks has another number of locks, or another form.
-    #[error("{name:?} is an array of {count} locks of the form {}; open it as such", .form.name())]
+    /// An array of locks has another number of locks, or another kind.
+    #[error("{name:?} is an array of {count} locks of the kind {}; open it as such", .kind.name())]
     OtherArray {
         /// Its name.
         name: String,
         /// How many locks it has.
         count: u32,
-        /// Their form.
-        form: Form,
+        /// Which kind of lock they are.
+        kind: LockKind,
     },
     /// A thread asked for a lock that it holds.
     #[error("this thread holds the lock already and would wait for itself; unlock it first")]
@@ -377,7 +377,7 @@ mod tests {
             is(Structure::LockArray),
             format!("\"n\" is an array of locks, {no_more}")
         );
-        let lock = Structure::LockOf(Form::Rw);
+        let lock = Structure::LockOf(LockKind::Rw);
         assert_eq!(is(lock), format!("\"n\" is a reader-writer lock, {no_more}"));
         assert_eq!(
             other(Found::IsNot(Structure::Tasks)),

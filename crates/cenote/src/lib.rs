@@ -98,7 +98,7 @@ pub mod locks {
     };
     pub use crate::sync::condvar::Waited;
     pub use crate::sync::inspect::{Holder, LockState};
-    pub use crate::sync::object::Form;
+    pub use crate::sync::object::LockKind;
     pub use crate::sync::{
         Condvar, Guard, LockArray, Mutex, Permit, QueueLock, ReadGuard, ReadWriteLock, Semaphore, SpinLock,
         Timeout,

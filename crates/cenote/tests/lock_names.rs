@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cenote::causes::Structure;
-use cenote::locks::Form;
+use cenote::locks::LockKind;
 use cenote::memory::Mapped;
 use cenote::sync::Timeout;
 use cenote::{Acquired, Coherent, Error, Noncoherent, Options, Pool};
@@ -266,7 +266,7 @@ fn arrays<M: Mapped>() {
     assert!(matches!(
         pool.raw_rwlocks("mutexes", 1_000),
         Err(Error::OtherArray {
-            form: Form::Mutex,
+            kind: LockKind::Mutex,
             ..
         })
     ));

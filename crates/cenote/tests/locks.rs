@@ -369,7 +369,7 @@ fn stat_says_who_holds_and_who_waits() {
         let seen = pool.stat().unwrap().locks.remove(0).seen;
         assert_eq!(seen.waiting.len(), 1);
         assert_eq!(seen.note, 42);
-        assert!(seen.owner.is_some_and(|owner| owner.alive));
+        assert!(seen.owner.is_some_and(|owner| owner.is_alive));
         drop(guard);
     });
     assert!(pool.stat().unwrap().locks[0].seen.owner.is_none());
@@ -399,7 +399,7 @@ fn a_forked_child_is_refused_and_unlocks_nothing() {
     assert!(
         owners
             .into_iter()
-            .all(|owner| owner.is_some_and(|owner| owner.alive))
+            .all(|owner| owner.is_some_and(|owner| owner.is_alive))
     );
     drop((a, b));
 }

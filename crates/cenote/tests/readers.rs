@@ -311,7 +311,7 @@ fn reads_when_all_places_are_taken<M: Mapped>() {
     assert_eq!(reader.map("map").unwrap().get(b"key").unwrap().unwrap(), b"value");
     let stat = reader.stat().unwrap();
     assert!(
-        stat.without_place && stat.processes.len() == 1 && stat.processes[0].alive,
+        stat.without_place && stat.processes.len() == 1 && stat.processes[0].is_alive,
         "{stat:?}"
     );
     let report = reader.fsck().unwrap();

@@ -106,7 +106,7 @@ fn a_damaged_group<M: Mapped>(word: u64) {
         assert_eq!(map.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
         map.put(b"key", b"value").unwrap();
         let stat = other.stat().unwrap();
-        assert!(stat.processes.iter().all(|process| process.alive), "{stat:#?}");
+        assert!(stat.processes.iter().all(|process| process.is_alive), "{stat:#?}");
         // The other group gets the events.
         let told = std::iter::from_fn(|| sound.next(LONG).unwrap()).find(|event| event.kind == Kind::Died);
         assert!(told.is_some());

@@ -192,7 +192,7 @@ fn a_wait_ends_with_its_time_and_with_removal() {
     let waited = condvar
         .wait_for(mutex.lock().unwrap(), Duration::from_millis(20))
         .unwrap();
-    assert!(waited.timed_out);
+    assert!(waited.has_timed_out);
     assert!(matches!(mutex.try_lock(), Err(Error::Deadlock)));
     drop(waited);
     let other = pool.clone();

@@ -193,6 +193,6 @@ fn line_of(member: &Member) -> String {
     };
     format!(
         "{:<31}  {status:<4}  host {}, since event {}",
-        member.name, member.host, member.since
+        member.name, member.host, member.since_event
     )
 }

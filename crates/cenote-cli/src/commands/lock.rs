@@ -38,11 +38,11 @@ pub struct Args {
     #[arg(value_name = "NAME")]
     second: Option<String>,
     /// Ask the lock service at this address, unix:PATH or HOST:PORT, instead of a pool (see cenote lockd)
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["form", "count", "permits", "remove"])]
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["kind", "count", "permits", "remove"])]
     at: Option<Address>,
-    /// The lock's form; a mutex if nothing is said, with --shared a directory lock
-    #[arg(long, value_enum, value_name = "FORM")]
-    form: Option<FormArg>,
+    /// What kind of lock; a mutex if nothing is said, with --shared a directory lock
+    #[arg(long, alias = "form", value_enum)]
+    kind: Option<KindArg>,
     /// Share a directory lock or a reader-writer lock with others that do
     #[arg(long)]
     shared: bool,
@@ -53,10 +53,10 @@ pub struct Args {
     #[arg(long, value_name = "I", requires = "count")]
     index: Option<u32>,
     /// Let so many have it at a time: a semaphore of N permits; it is made if there is none
-    #[arg(long, value_name = "N", conflicts_with_all = ["form", "shared", "count"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["kind", "shared", "count"])]
     permits: Option<u32>,
-    /// Remove the lock, of whatever form, once it is free; commands that wait for it go on with a new lock of that name
-    #[arg(long, conflicts_with_all = ["form", "shared", "count", "permits", "command"])]
+    /// Remove the lock, of whatever kind, once it is free; commands that wait for it go on with a new lock of that name
+    #[arg(long, conflicts_with_all = ["kind", "shared", "count", "permits", "command"])]
     remove: bool,
     /// Give up after so long, such as 5s, 200ms, 1m; 0 tries once
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -67,7 +67,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FormArg {
+enum KindArg {
     /// The first to ask; a command that has waited for long goes first
     Mutex,
     /// First come, first served
@@ -111,13 +111,13 @@ impl Args {
         }
     }
 
-    /// The form that is asked for.
-    fn form(&self) -> FormArg {
+    /// The kind that is asked for.
+    fn kind(&self) -> KindArg {
         let usual = match self.shared {
-            true => FormArg::Directory,
-            false => FormArg::Mutex,
+            true => KindArg::Directory,
+            false => KindArg::Mutex,
         };
-        self.form.unwrap_or(usual)
+        self.kind.unwrap_or(usual)
     }
 }
 
@@ -165,14 +165,14 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
             "give a pool and the lock's name, or --at and the lock's name",
         ));
     }
-    if args.shared && !matches!(args.form(), FormArg::Rw | FormArg::Directory) {
+    if args.shared && !matches!(args.kind(), KindArg::Rw | KindArg::Directory) {
         return Err(Failure::misuse(
-            "a lock of this form cannot be shared: give --form directory or --form rw",
+            "a lock of this kind cannot be shared: give --kind directory or --kind rw",
         ));
     }
-    if args.count.is_some() && args.form() == FormArg::Directory {
+    if args.count.is_some() && args.kind() == KindArg::Directory {
         return Err(Failure::misuse(
-            "a directory lock has a name of its own: give another --form with --count",
+            "a directory lock has a name of its own: give another --kind with --count",
         ));
     }
     let pool = PoolArg {
@@ -236,36 +236,36 @@ fn locked<M: Backend>(
         });
         return code.map(Some);
     }
-    let code = match (args.form(), args.shared) {
-        (FormArg::Mutex, _) => {
+    let code = match (args.kind(), args.shared) {
+        (KindArg::Mutex, _) => {
             let lock = open!(mutex, mutexes);
             alone(&had!(lock.lock_with(timeout)), args, out)
         }
-        (FormArg::Spin, _) => {
+        (KindArg::Spin, _) => {
             let lock = open!(spin_mutex, spin_mutexes);
             alone(&had!(lock.lock_with(timeout)), args, out)
         }
-        (FormArg::Queue, _) => {
+        (KindArg::Queue, _) => {
             let lock = open!(queue_mutex, queue_mutexes);
             alone(&had!(lock.lock_with(timeout)), args, out)
         }
-        (FormArg::Rw, false) => {
+        (KindArg::Rw, false) => {
             let lock = open!(raw_rwlock, raw_rwlocks);
             alone(&had!(lock.write_with(timeout)), args, out)
         }
-        (FormArg::Rw, true) => {
+        (KindArg::Rw, true) => {
             let lock = open!(raw_rwlock, raw_rwlocks);
             let held: ReadGuard<'_, M> = had!(lock.read_with(timeout));
             under(held.acquired(), args, out, |_| {})
         }
-        (FormArg::Directory, false) => {
+        (KindArg::Directory, false) => {
             let lock = pool.regions_builder(name).open()?;
             let held = had!(lock.write_with(timeout));
             under(held.acquired(), args, out, |child| {
                 held.set_note(u64::from(child))
             })
         }
-        (FormArg::Directory, true) => {
+        (KindArg::Directory, true) => {
             let lock = pool.regions_builder(name).open()?;
             let held = had!(lock.read_with(timeout));
             under(held.acquired(), args, out, |_| {})

@@ -140,7 +140,7 @@ fn held(lock: &LockStatus) -> String {
             format!(
                 "{} to {}",
                 waiting.node,
-                if waiting.shared { "read" } else { "write" }
+                if waiting.is_shared { "read" } else { "write" }
             )
         })
         .collect();

@@ -8,7 +8,7 @@ use cenote::Stat;
 use cenote::memory::Memory;
 use cenote::pod::format::host_entry::HostPhase;
 use cenote::sync::inspect::{Holder, LockState};
-use cenote::sync::object::Form;
+use cenote::sync::object::LockKind;
 
 use crate::failure::Failure;
 use crate::output::{Output, bytes, count};
@@ -82,16 +82,16 @@ fn held(seen: &LockState) -> String {
         names.join(", ")
     };
     let mut text = match seen.owner {
-        Some(owner) if owner.alive && seen.transfers.is_some() => {
+        Some(owner) if owner.is_alive && seen.transfers.is_some() => {
             format!("worker {}'s process keeps it to write", owner.who.worker)
         }
-        Some(owner) if owner.alive => format!("worker {} has it", owner.who.worker),
+        Some(owner) if owner.is_alive => format!("worker {} has it", owner.who.worker),
         Some(owner) => format!(
             "worker {} died with it; the next owner will be told",
             owner.who.worker
         ),
-        None if seen.form == Form::Condvar => "nobody has it".to_owned(),
-        None if seen.form == Form::Semaphore && !seen.readers.is_empty() => {
+        None if seen.kind == LockKind::Condvar => "nobody has it".to_owned(),
+        None if seen.kind == LockKind::Semaphore && !seen.readers.is_empty() => {
             format!("workers {} have permits", names(&seen.readers))
         }
         None if seen.readers.is_empty() => "free".to_owned(),
@@ -113,9 +113,9 @@ fn held(seen: &LockState) -> String {
     if let Some(transfers) = seen.transfers {
         let _ = write!(text, "; {} transfers to write", count(transfers.into()));
     }
-    match seen.form {
-        Form::Semaphore | Form::Condvar => format!("{}, {text}", seen.form.name()),
-        form => format!("{} lock, {text}", form.name()),
+    match seen.kind {
+        LockKind::Semaphore | LockKind::Condvar => format!("{}, {text}", seen.kind.name()),
+        kind => format!("{} lock, {text}", kind.name()),
     }
 }
 
@@ -150,7 +150,7 @@ fn text(stat: &Stat) -> String {
     if stat.without_place {
         line("read", "without a place in the pool".to_owned());
     }
-    line("created", ago(stat.created));
+    line("created", ago(stat.created_s));
     line(
         "reserved",
         format!(
@@ -177,7 +177,7 @@ fn text(stat: &Stat) -> String {
         line("lock", format!("{:?}{which}: {}", lock.name, held(&lock.seen)));
     }
     for process in &stat.processes {
-        let state = if process.alive {
+        let state = if process.is_alive {
             ""
         } else {
             ", dead: it waits for recovery"
@@ -194,7 +194,7 @@ fn text(stat: &Stat) -> String {
         };
         line(
             "process",
-            format!("{}{host}, since {}{state}{me}", process.pid, ago(process.since)),
+            format!("{}{host}, since {}{state}{me}", process.pid, ago(process.since_s)),
         );
     }
     for host in &stat.hosts {
@@ -235,7 +235,7 @@ fn text(stat: &Stat) -> String {
                 "{} objects ({}) wait for those who have been reading since {} or longer",
                 count(held.waiting.objects),
                 bytes(held.waiting.bytes),
-                ago(held.since)
+                ago(held.since_s)
             ),
         );
     }

@@ -160,7 +160,7 @@ fn misuse_of_lock_services_is_told() {
         "lock --at nowhere stock -- true",
         "lock --at unix: stock -- true",
         "lock --at unix:none pool stock -- true",
-        "lock --at unix:none stock --form rw -- true",
+        "lock --at unix:none stock --kind rw -- true",
         "lock --at unix:none stock",
         "lock stock -- true",
         "lockd",

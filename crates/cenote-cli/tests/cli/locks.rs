@@ -29,28 +29,28 @@ fn commands_run_under_locks() {
     here.ok("create ./p");
     for form in ["spin", "queue", "rw", "directory"] {
         assert_eq!(
-            here.ok(&format!("lock ./p {form} --form {form} -- echo done")),
+            here.ok(&format!("lock ./p {form} --kind {form} -- echo done")),
             "done\n"
         );
         assert_eq!(
-            here.run(&format!("lock ./p {form} --form {form} -- false")).code,
+            here.run(&format!("lock ./p {form} --kind {form} -- false")).code,
             Some(1)
         );
-        let ran = locked(&here, &format!("./p {form} --form {form} --timeout 5s -- true"));
+        let ran = locked(&here, &format!("./p {form} --kind {form} --timeout 5s -- true"));
         assert_eq!((&ran["acquired"], &ran["code"]), (&"clean".into(), &0.into()));
     }
-    assert_eq!(here.ok("lock ./p rw --form rw --shared -- echo read"), "read\n");
+    assert_eq!(here.ok("lock ./p rw --kind rw --shared -- echo read"), "read\n");
     let stat = here.json("stat ./p");
     assert_eq!(stat["locks"].as_array().unwrap().len(), 4);
     assert!(stat["locks"][0]["owner"].is_null());
     assert_eq!(here.ok("lock ./p directory --shared -- echo read"), "read\n");
-    refused(&here, 2, "./p spin --form spin --shared -- true");
+    refused(&here, 2, "./p spin --kind spin --shared -- true");
     refused(&here, 1, "./p spin --shared -- true");
-    refused(&here, 2, "./p many --form directory --count 5 --index 1 -- true");
+    refused(&here, 2, "./p many --kind directory --count 5 --index 1 -- true");
     refused(&here, 1, "./p directory --remove");
     refused(&here, 2, "./p spin --timeout soon -- true");
     refused(&here, 2, "./p spin");
-    refused(&here, 1, "./p spin --form queue -- true");
+    refused(&here, 1, "./p spin --kind queue -- true");
     refused(&here, 1, "./p spin -- no-such-command-anywhere");
     here.ok("fsck ./p");
 }
@@ -61,25 +61,25 @@ fn locks_are_removed_and_many_have_one_name() {
     here.ok("create ./p --names 2");
     for n in 0..4 {
         let form = ["spin", "queue", "rw", "mutex"][n];
-        here.ok(&format!("lock ./p lock-{n} --form {form} -- true"));
+        here.ok(&format!("lock ./p lock-{n} --kind {form} -- true"));
         let removed = here.json(&format!("lock ./p lock-{n} --remove"));
         assert_eq!(removed["removed"], format!("lock-{n}"));
         refused(&here, 1, &format!("./p lock-{n} --remove"));
     }
     assert!(here.json("stat ./p")["locks"].as_array().unwrap().is_empty());
     assert_eq!(
-        here.ok("lock ./p many --form queue --count 500 --index 499 -- echo done"),
+        here.ok("lock ./p many --kind queue --count 500 --index 499 -- echo done"),
         "done\n"
     );
-    refused(&here, 2, "./p many --form queue --count 500 --index 500 -- true");
-    refused(&here, 1, "./p many --form queue --count 400 --index 1 -- true");
+    refused(&here, 2, "./p many --kind queue --count 500 --index 500 -- true");
+    refused(&here, 1, "./p many --kind queue --count 400 --index 1 -- true");
     refused(&here, 1, "./p many --count 500 --index 1 -- true");
     refused(&here, 1, "./p many --remove");
     refused(&here, 2, "./p many --count 500 -- true");
     refused(&here, 2, "./p many --remove -- true");
     here.ok("fsck ./p");
     assert!(here.json("stat ./p")["locks"].as_array().unwrap().is_empty());
-    let line = "lock ./p many --form queue --count 500 --index 7 -- sleep 100";
+    let line = "lock ./p many --kind queue --count 500 --index 7 -- sleep 100";
     let mut holder = here.command(line.split_whitespace()).spawn().unwrap();
     let index = loop {
         match here.json("stat ./p")["locks"][0]["index"].as_u64() {
@@ -99,7 +99,7 @@ fn a_killed_holder_is_told_of() {
     for (form, memory) in coherent.into_iter().chain([("directory", "--noncoherent")]) {
         let here = Here::new();
         here.ok(&format!("create ./p {memory}"));
-        let line = format!("lock ./p stock --form {form} -- sleep 100");
+        let line = format!("lock ./p stock --kind {form} -- sleep 100");
         let mut holder = here
             .command(line.split_whitespace())
             .stdout(Stdio::null())
@@ -110,7 +110,7 @@ fn a_killed_holder_is_told_of() {
             match locks[0]["note"].as_u64() {
                 None | Some(0) => std::thread::sleep(Duration::from_millis(5)),
                 Some(note) => {
-                    assert_eq!(locks[0]["owner"]["alive"], true);
+                    assert_eq!(locks[0]["owner"]["is_alive"], true);
                     break note;
                 }
             }
@@ -119,9 +119,9 @@ fn a_killed_holder_is_told_of() {
         refused(
             &here,
             1,
-            &format!("./p stock --form {form} --timeout 50ms -- true"),
+            &format!("./p stock --kind {form} --timeout 50ms -- true"),
         );
-        refused(&here, 1, &format!("./p stock --form {form} --timeout 0 -- true"));
+        refused(&here, 1, &format!("./p stock --kind {form} --timeout 0 -- true"));
         assert!(is_running(note));
         holder.kill().unwrap();
         holder.wait().unwrap();
@@ -131,11 +131,11 @@ fn a_killed_holder_is_told_of() {
         }
         // stat opens the pool, and so recovers it; the next owner is notified all the same.
         let locks = &here.json("stat ./p")["locks"];
-        assert_eq!(locks[0]["owner"]["alive"], false);
-        let ran = locked(&here, &format!("./p stock --form {form} -- true"));
+        assert_eq!(locks[0]["owner"]["is_alive"], false);
+        let ran = locked(&here, &format!("./p stock --kind {form} -- true"));
         assert_eq!(ran["acquired"]["recovered"]["note"], note);
         assert_eq!(
-            locked(&here, &format!("./p stock --form {form} -- true"))["acquired"],
+            locked(&here, &format!("./p stock --kind {form} -- true"))["acquired"],
             "clean"
         );
         here.ok("fsck ./p");

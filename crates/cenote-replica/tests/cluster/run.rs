@@ -139,7 +139,10 @@ fn content(value: u64, longest: u64) -> Vec<u8> {
 /// A value as the history has it, with its version.
 fn short(found: &Versioned) -> (Identity, u64) {
     // A shorter one was written by nobody, and is none that the history has.
-    let value = found.value.first_chunk().map_or(0, |value| u64::from_le_bytes(*value));
+    let value = found
+        .value
+        .first_chunk()
+        .map_or(0, |value| u64::from_le_bytes(*value));
     (found.version, value)
 }
 

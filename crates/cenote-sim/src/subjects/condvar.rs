@@ -119,7 +119,7 @@ fn work<const C: bool>(
                     guard = waited.guard;
                     shared.enters(context);
                     shared.waiting.set(shared.waiting.get().saturating_sub(1));
-                    if waited.timed_out {
+                    if waited.has_timed_out {
                         break;
                     }
                 }

@@ -323,7 +323,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
                         continue;
                     }
                 };
-                let since = events.get(&member.since);
+                let since = events.get(&member.since_event);
                 if since.is_some_and(|event| event.kind != kind || event.member != member.name) {
                     log.fault(format!("{member:?} is so since {since:?}"));
                 }

@@ -8,7 +8,7 @@ use cenote::memory::Memory;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
-use cenote::sync::object::Form;
+use cenote::sync::object::LockKind;
 use cenote::sync::{Guard, Mutex, QueueLock, ReadGuard, ReadWriteLock, SpinLock, Timeout};
 use cenote::{Acquired, Owner};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -31,21 +31,21 @@ const PAUSES: u64 = 6;
 struct Shared {
     load: Load,
     /// Of each lock.
-    forms: [Form; LOCKS as usize],
+    forms: [LockKind; LOCKS as usize],
     log: Log,
     gathering: Gathering,
 }
 
-pub fn scenario<const C: bool>(load: Load, form: Form, parameters: Parameters) -> Scenario<C> {
+pub fn scenario<const C: bool>(load: Load, form: LockKind, parameters: Parameters) -> Scenario<C> {
     let log = Log::default();
     // A slot is used for locks of all forms in turn.
     let second = match (load.seed % 4, form) {
         (0, _) => form,
-        (1, Form::Rw) | (_, Form::Spin) => Form::Queue,
-        (1, _) => Form::Rw,
-        (2, Form::Rw | Form::Queue) => Form::Mutex,
-        (2, _) => Form::Queue,
-        _ => Form::Spin,
+        (1, LockKind::Rw) | (_, LockKind::Spin) => LockKind::Queue,
+        (1, _) => LockKind::Rw,
+        (2, LockKind::Rw | LockKind::Queue) => LockKind::Mutex,
+        (2, _) => LockKind::Queue,
+        _ => LockKind::Spin,
     };
     let shared = Shared {
         load,
@@ -75,12 +75,12 @@ pub(super) enum Hold<'l, M: Memory> {
 }
 
 impl<M: Memory> Lock<M> {
-    pub(super) fn open(worker: &Rc<Worker<M>>, form: Form, n: u64) -> cenote::Result<Self> {
+    pub(super) fn open(worker: &Rc<Worker<M>>, form: LockKind, n: u64) -> cenote::Result<Self> {
         let (worker, name) = (worker.clone(), format!("lock {n}"));
         Ok(match form {
-            Form::Spin => Self::Spin(SpinLock::open_or_create(worker, &name)?),
-            Form::Mutex => Self::Mutex(Mutex::open_or_create(worker, &name)?),
-            Form::Queue => Self::Queue(QueueLock::open_or_create(worker, &name)?),
+            LockKind::Spin => Self::Spin(SpinLock::open_or_create(worker, &name)?),
+            LockKind::Mutex => Self::Mutex(Mutex::open_or_create(worker, &name)?),
+            LockKind::Queue => Self::Queue(QueueLock::open_or_create(worker, &name)?),
             _ => Self::Rw(ReadWriteLock::open_or_create(worker, &name)?),
         })
     }
@@ -234,7 +234,7 @@ fn work<const C: bool>(
             _ => (0, false),
         };
         let mode = match forms[first as usize] {
-            Form::Rw if shares => Mode::Shared,
+            LockKind::Rw if shares => Mode::Shared,
             _ => Mode::Exclusive,
         };
         let Some(held) = thread.take(&locks[first as usize], first, mode, timeout)? else {

@@ -49,7 +49,7 @@ use cenote::index::baseline::clht::Clht;
 use cenote::index::baseline::hot::Hot;
 use cenote::index::baseline::masstree::Masstree;
 use cenote::pod::format::geometry::Parameters;
-use cenote::sync::object::Form;
+use cenote::sync::object::LockKind;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -423,10 +423,10 @@ impl Subject {
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Repairs => repairs::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
-            Self::Spin => locks::scenario(load, Form::Spin, parameters),
-            Self::Mutex => locks::scenario(load, Form::Mutex, parameters),
-            Self::Queue => locks::scenario(load, Form::Queue, parameters),
-            Self::Rwlock => locks::scenario(load, Form::Rw, parameters),
+            Self::Spin => locks::scenario(load, LockKind::Spin, parameters),
+            Self::Mutex => locks::scenario(load, LockKind::Mutex, parameters),
+            Self::Queue => locks::scenario(load, LockKind::Queue, parameters),
+            Self::Rwlock => locks::scenario(load, LockKind::Rw, parameters),
             Self::DirectoryLocks => directory_locks::scenario(load, parameters),
             Self::LockService => lock_service::scenario(load, parameters),
             Self::Removal => removal::scenario(load, parameters),

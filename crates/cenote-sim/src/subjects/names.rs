@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::names::directory::{self, KIND_LOCK};
 use cenote::pod::{Pod, Worker};
-use cenote::sync::object::{Form, Object};
+use cenote::sync::object::{LockKind, Object};
 
 use super::assemble::{Parts, assemble};
 use super::hash::account;
@@ -41,11 +41,11 @@ fn name(n: u64, is_half_made: bool) -> String {
 }
 
 /// The form that a name's lock has.
-fn form(n: u64) -> Form {
+fn form(n: u64) -> LockKind {
     match n % 3 {
-        0 => Form::Spin,
-        1 => Form::Queue,
-        _ => Form::Rw,
+        0 => LockKind::Spin,
+        1 => LockKind::Queue,
+        _ => LockKind::Rw,
     }
 }
 

@@ -157,7 +157,7 @@ fn examine(stat: &Stat, log: &Log) {
     let alive: Vec<u64> = stat
         .processes
         .iter()
-        .filter(|process| process.alive)
+        .filter(|process| process.is_alive)
         .map(|process| process.pid)
         .collect();
     let distinct: BTreeSet<u64> = alive.iter().copied().collect();
@@ -181,7 +181,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
         }
         for lock in &stat.locks {
             let seen = &lock.seen;
-            if seen.owner.is_some_and(|owner| owner.alive)
+            if seen.owner.is_some_and(|owner| owner.is_alive)
                 || !seen.waiting.is_empty()
                 || !seen.readers.is_empty()
             {

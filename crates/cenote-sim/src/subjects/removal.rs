@@ -15,7 +15,7 @@ use cenote::pod::format::geometry::Parameters;
 use cenote::pod::names::directory::{self, KIND_LOCK};
 use cenote::pod::{Pod, Worker};
 use cenote::sync::guard::Release;
-use cenote::sync::object::Form;
+use cenote::sync::object::LockKind;
 use cenote::sync::{Guard, Mutex, QueueLock, ReadGuard, ReadWriteLock, SpinLock, Timeout};
 use cenote::{Acquired, Error, Owner};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -104,12 +104,12 @@ enum Hold<'l, M: Memory> {
 }
 
 impl<M: Memory> Lock<M> {
-    fn open(worker: &Rc<Worker<M>>, form: Form, name: &str) -> cenote::Result<Self> {
+    fn open(worker: &Rc<Worker<M>>, form: LockKind, name: &str) -> cenote::Result<Self> {
         let worker = worker.clone();
         Ok(match form {
-            Form::Spin => Self::Spin(SpinLock::open_or_create(worker, name)?),
-            Form::Mutex => Self::Mutex(Mutex::open_or_create(worker, name)?),
-            Form::Queue => Self::Queue(QueueLock::open_or_create(worker, name)?),
+            LockKind::Spin => Self::Spin(SpinLock::open_or_create(worker, name)?),
+            LockKind::Mutex => Self::Mutex(Mutex::open_or_create(worker, name)?),
+            LockKind::Queue => Self::Queue(QueueLock::open_or_create(worker, name)?),
             _ => Self::Rw(ReadWriteLock::open_or_create(worker, name)?),
         })
     }
@@ -173,12 +173,12 @@ fn name(n: u64) -> String {
     format!("lock-{n}-{}", "x".repeat(60))
 }
 
-fn form(n: u64) -> Form {
+fn form(n: u64) -> LockKind {
     match n {
-        0 => Form::Spin,
-        1 => Form::Mutex,
-        2 => Form::Queue,
-        _ => Form::Rw,
+        0 => LockKind::Spin,
+        1 => LockKind::Mutex,
+        2 => LockKind::Queue,
+        _ => LockKind::Rw,
     }
 }
 

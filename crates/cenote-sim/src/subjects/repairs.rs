@@ -17,7 +17,7 @@ use cenote::pod::format::geometry::{Geometry, Parameters};
 use cenote::pod::format::host_entry::HostRecord;
 use cenote::pod::hosts::agent::bring_up;
 use cenote::pod::instance::repair;
-use cenote::sync::object::{Form, Object};
+use cenote::sync::object::{LockKind, Object};
 use cenote::{Error, Result};
 
 use super::assemble::join;
@@ -106,7 +106,7 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
     let member = Member::join(context, !C)?;
     {
         let worker = Worker::attach(&member.pod, true)?;
-        let (lock, _) = Object::open_or_create(&worker, "lock", Form::Mutex)?;
+        let (lock, _) = Object::open_or_create(&worker, "lock", LockKind::Mutex)?;
         shared.word.set(Some(lock.note()));
     }
     member.leave(context);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use cenote::sync::inspect::inspect;
-use cenote::sync::object::{Form, Object};
+use cenote::sync::object::{LockKind, Object};
 use cenote::sync::semaphore::Permit;
 use cenote::sync::{Semaphore, Timeout};
 use cenote::{Acquired, Error, Owner};
@@ -229,7 +229,7 @@ fn work<const C: bool>(
 /// Looks who has permits, as a worker that has so many.
 fn check_holds<const C: bool>(worker: &Worker<SimMemory<C>>, held: usize, log: &Log) -> cenote::Result<()> {
     let me = Owner::of(worker.identity());
-    let (object, _) = Object::open(worker, NAME, Form::Semaphore)?;
+    let (object, _) = Object::open(worker, NAME, LockKind::Semaphore)?;
     let seen = inspect(worker, object)?;
     if seen.readers.iter().filter(|holder| holder.who == me).count() != held {
         log.fault(format!("{me:?} has {held} permits, and sees {:?}", seen.readers));

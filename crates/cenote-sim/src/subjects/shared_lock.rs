@@ -8,7 +8,7 @@ use std::rc::Rc;
 use cenote::Result;
 use cenote::pod::Worker;
 use cenote::sync::Timeout;
-use cenote::sync::object::Form;
+use cenote::sync::object::LockKind;
 
 use super::Log;
 use super::locks::Lock;
@@ -20,7 +20,7 @@ const PAUSES: u32 = 64;
 
 /// The lock, and what is known of it outside the machine.
 pub struct SharedLock {
-    form: Form,
+    form: LockKind,
     log: Log,
     /// The thread that holds it, or held it when it was killed.
     holder: Cell<Option<u32>>,
@@ -28,7 +28,7 @@ pub struct SharedLock {
 
 impl SharedLock {
     pub fn new(seed: u64, log: &Log) -> Self {
-        let forms = [Form::Queue, Form::Mutex, Form::Rw, Form::Spin];
+        let forms = [LockKind::Queue, LockKind::Mutex, LockKind::Rw, LockKind::Spin];
         Self {
             form: forms[(seed % forms.len() as u64) as usize],
             log: log.clone(),

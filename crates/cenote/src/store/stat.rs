@@ -38,7 +38,7 @@ pub struct Stat {
     /// Its identity.
     pub id: String,
     /// Seconds since 1970 when it was created.
-    pub created: u64,
+    pub created_s: u64,
     /// Bytes for data that are reserved now.
     pub committed_bytes: u64,
     /// Free bytes of these that were given back to the file system, or are about to be.
@@ -171,9 +171,9 @@ pub struct InstanceStat {
     /// Its host.
     pub host: u64,
     /// Seconds since 1970 when it opened the pool.
-    pub since: u64,
+    pub since_s: u64,
     /// Whether it lives. If not, it is to be recovered.
-    pub alive: bool,
+    pub is_alive: bool,
 }
 
 /// A host of a pod.
@@ -192,7 +192,7 @@ pub struct HostStat {
     /// How many times as long as usual monitors wait for a heartbeat.
     pub timeout_factor: u64,
     /// When a monitor last began to fence it, in seconds since 1970; 0 for never.
-    pub fenced_at: u64,
+    pub fenced_at_s: u64,
     /// Whether it has the server lease, where a server executes exchanges.
     pub has_lease: bool,
 }
@@ -201,7 +201,7 @@ pub struct HostStat {
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct HeldBackStat {
     /// Since when, in seconds since 1970, as far as it was noticed.
-    pub since: u64,
+    pub since_s: u64,
     /// The retired objects that wait for the readers.
     #[serde(flatten)]
     pub waiting: Amount,
@@ -245,7 +245,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         path: pod.path().to_owned(),
         kind: geometry.parameters.kind,
         id: format!("{:016x}", pod.superblock().id),
-        created: pod.superblock().created,
+        created_s: pod.superblock().created,
         committed_bytes: worker.committed_frames()? * FRAME,
         given_back_bytes: holes::frames_in_holes(mem) * FRAME,
         file_bytes,
@@ -260,7 +260,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         retired_objects: backlog.retired.objects,
         retired_bytes: backlog.retired.bytes,
         held_back: backlog.since.map(|since| HeldBackStat {
-            since,
+            since_s: since,
             waiting: backlog.unreclaimable,
         }),
         laggards,
@@ -297,9 +297,9 @@ fn processes<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<Instance
                 generation: state.generation,
                 pid: record.pid().peek(mem),
                 host: record.host().peek(mem),
-                since: record.since().peek(mem),
+                since_s: record.since().peek(mem),
                 // A process whose state is unknown must not be recovered.
-                alive: state.phase == Phase::Alive
+                is_alive: state.phase == Phase::Alive
                     && worker.pod().process_lives(index).unwrap_or_else(|error| {
                         damage.note(format!("the process at place {index}"), error);
                         true
@@ -346,7 +346,7 @@ fn hosts<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<HostStat> {
                 }
                 _ => 0,
             },
-            fenced_at: record.fenced_at().load(mem),
+            fenced_at_s: record.fenced_at().load(mem),
             has_lease: lease::is_of(mem, geometry, id, state.generation),
         });
     }

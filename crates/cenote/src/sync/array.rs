@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::guard::Release;
 use super::held::Handle;
-use super::object::{Form, Object, bytes, write_header};
+use super::object::{LockKind, Object, bytes, write_header};
 use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
 use crate::causes::{Found, Setting, Structure};
 use crate::error::{Error, Result};
@@ -31,14 +31,14 @@ pub const LOCKS_MAX: u32 = 1 << 20;
 /// A form of lock that arrays can have. Implemented by the locks of this module alone.
 pub trait OfForm<M: Memory>: Release<M> + Sized {
     /// The form.
-    const FORM: Form;
+    const FORM: LockKind;
 
     /// The lock of a handle.
     fn of(handle: Handle<M>) -> Result<Self>;
 }
 
 impl<M: Memory> OfForm<M> for SpinLock<M> {
-    const FORM: Form = Form::Spin;
+    const FORM: LockKind = LockKind::Spin;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Ok(Self(handle))
@@ -46,7 +46,7 @@ impl<M: Memory> OfForm<M> for SpinLock<M> {
 }
 
 impl<M: Memory> OfForm<M> for Mutex<M> {
-    const FORM: Form = Form::Mutex;
+    const FORM: LockKind = LockKind::Mutex;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Ok(Self(handle))
@@ -54,7 +54,7 @@ impl<M: Memory> OfForm<M> for Mutex<M> {
 }
 
 impl<M: Memory> OfForm<M> for QueueLock<M> {
-    const FORM: Form = Form::Queue;
+    const FORM: LockKind = LockKind::Queue;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Ok(Self(handle))
@@ -62,7 +62,7 @@ impl<M: Memory> OfForm<M> for QueueLock<M> {
 }
 
 impl<M: Memory> OfForm<M> for ReadWriteLock<M> {
-    const FORM: Form = Form::Rw;
+    const FORM: LockKind = LockKind::Rw;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Self::new(handle)
@@ -73,7 +73,7 @@ impl<M: Memory> OfForm<M> for ReadWriteLock<M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array {
     base: u64,
-    form: Form,
+    form: LockKind,
     count: u32,
     /// Bytes of each lock.
     stride: u64,
@@ -88,7 +88,7 @@ impl Array {
         worker.check("an array of locks", base, LINE)?;
         let mem = worker.mem();
         let (form, count) = (
-            Form::decode(published(base + 8, 8).read_word(mem)),
+            LockKind::decode(published(base + 8, 8).read_word(mem)),
             published(base + 16, 8).read_word(mem),
         );
         let is_count = (1..=u64::from(LOCKS_MAX)).contains(&count);
@@ -112,7 +112,7 @@ impl Array {
     }
 
     /// Their form.
-    pub fn form(self) -> Form {
+    pub fn form(self) -> LockKind {
         self.form
     }
 
@@ -159,7 +159,7 @@ impl Array {
 }
 
 /// Allocates and initialises an array, as the worker's auxiliary object.
-fn create<M: Memory>(worker: &Worker<M>, form: Form, count: u32) -> Result<u64> {
+fn create<M: Memory>(worker: &Worker<M>, form: LockKind, count: u32) -> Result<u64> {
     let stride = bytes(worker, form);
     let len = LINE + stride * u64::from(count);
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
@@ -226,7 +226,7 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
             return Err(Error::OtherArray {
                 name: named.name,
                 count: array.count,
-                form: array.form,
+                kind: array.form,
             });
         }
         Ok(Self {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::guard::{Guard, Release};
 use super::held::Handle;
-use super::object::Form;
+use super::object::LockKind;
 use super::sleep::APART;
 use super::wait::Timeout;
 use crate::error::{Error, Result};
@@ -42,20 +42,20 @@ pub struct Waited<G> {
     /// The hold of the lock.
     pub guard: G,
     /// Whether the wait ended because its time was over.
-    pub timed_out: bool,
+    pub has_timed_out: bool,
 }
 
 impl<M: Memory> Condvar<M> {
     /// Opens the condition variable of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open_or_create(worker, name, Form::Condvar).map(Self)
+        Handle::open_or_create(worker, name, LockKind::Condvar).map(Self)
     }
 
     /// Opens the condition variable of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open(worker, name, Form::Condvar).map(Self)
+        Handle::open(worker, name, LockKind::Condvar).map(Self)
     }
 
     /// Unlocks, waits for a notification, and locks again. It may return without a notification: the caller must check
@@ -115,7 +115,7 @@ impl<M: Memory> Condvar<M> {
         handle.set_turn(slot, turn.to(SlotState::Rest));
         handle.release(slot);
         Ok(Waited {
-            timed_out: outcome?,
+            has_timed_out: outcome?,
             guard: guard?,
         })
     }

@@ -14,7 +14,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::object::{Form, Object};
+use super::object::{LockKind, Object};
 use super::owner::free_in;
 use super::wait::{Timeout, Waiting, Worth};
 use super::{Acquired, recovery};
@@ -63,12 +63,12 @@ pub struct Handle<M: Memory> {
 }
 
 impl<M: Memory> Handle<M> {
-    pub(super) fn open_or_create(worker: Rc<Worker<M>>, name: &str, form: Form) -> Result<Self> {
+    pub(super) fn open_or_create(worker: Rc<Worker<M>>, name: &str, form: LockKind) -> Result<Self> {
         let (object, incarnation) = Object::open_or_create(&worker, name, form)?;
         Ok(Self::new(worker, object, incarnation))
     }
 
-    pub(super) fn open(worker: Rc<Worker<M>>, name: &str, form: Form) -> Result<Self> {
+    pub(super) fn open(worker: Rc<Worker<M>>, name: &str, form: LockKind) -> Result<Self> {
         let (object, incarnation) = Object::open(&worker, name, form)?;
         Ok(Self::new(worker, object, incarnation))
     }
@@ -77,7 +77,7 @@ impl<M: Memory> Handle<M> {
         let free = free_in(incarnation);
         Self {
             free,
-            end_free: if object.form() == Form::Queue { free } else { 0 },
+            end_free: if object.form() == LockKind::Queue { free } else { 0 },
             incarnation,
             count: object.count(),
             mem: worker.mem().clone(),

@@ -2,7 +2,7 @@
 //! parts of the answer may not fit together.
 
 use super::Owner;
-use super::object::{Form, Object};
+use super::object::{LockKind, Object};
 use super::owner::{OWNER_DIED, is_nobody};
 use super::wait_queue::{DIRTY, former, walk_queue};
 use crate::error::Result;
@@ -21,14 +21,14 @@ pub struct Holder {
     #[serde(flatten)]
     pub who: Owner,
     /// Whether it lives.
-    pub alive: bool,
+    pub is_alive: bool,
 }
 
 /// The state of a lock.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct LockState {
-    /// Its form.
-    pub form: Form,
+    /// Which kind of lock it is.
+    pub kind: LockKind,
     /// Who owns it exclusively. If that worker is not alive, the next owner will be told.
     pub owner: Option<Holder>,
     /// Who holds it shared, or has permits of a semaphore.
@@ -50,18 +50,18 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<LockStat
     let holder = |identity: u64| -> Result<Holder> {
         Ok(Holder {
             who: Owner::of(identity),
-            alive: identity & OWNER_DIED == 0 && !is_gone(worker, identity)?,
+            is_alive: identity & OWNER_DIED == 0 && !is_gone(worker, identity)?,
         })
     };
     let word = object.word().load(mem);
     let owner = match object.form() {
-        Form::Queue => owner_of_queue(worker, object)?,
-        Form::Semaphore | Form::Condvar => None,
+        LockKind::Queue => owner_of_queue(worker, object)?,
+        LockKind::Semaphore | LockKind::Condvar => None,
         _ if is_nobody(word) => None,
         _ => Some(word),
     };
     let mut seen = LockState {
-        form: object.form(),
+        kind: object.form(),
         owner: owner.map(holder).transpose()?,
         readers: Vec::new(),
         waiting: Vec::new(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
-use super::object::Form;
+use super::object::LockKind;
 use super::owner::{OWNER_DIED, former, free_in};
 use super::wait::Timeout;
 use crate::error::Result;
@@ -25,13 +25,13 @@ impl<M: Memory> Mutex<M> {
     /// Opens the mutex of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open_or_create(worker, name, Form::Mutex).map(Self)
+        Handle::open_or_create(worker, name, LockKind::Mutex).map(Self)
     }
 
     /// Opens the mutex of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open(worker, name, Form::Mutex).map(Self)
+        Handle::open(worker, name, LockKind::Mutex).map(Self)
     }
 
     /// Waits for the mutex.

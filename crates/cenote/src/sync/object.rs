@@ -3,7 +3,7 @@
 //!
 //! | line | words |
 //! |---|---|
-//! | 0 | protected: what this is, and which [`Form`] |
+//! | 0 | protected: what this is, and which [`LockKind`] |
 //! | 1 | sync: the word: who owns the lock, or of a queue lock the end of its queue; whether handoff is set; the event count; the count of [incarnations](crate::pod::names::rename) |
 //! | 2 | sync: the note, written by the owner alone, 0 while nobody owns the lock and it was unlocked; the fencing token drawn last |
 //! | 3 | sync: the end of the queue of waiters, where the word is something else; how often a slot was unlinked from the queue |
@@ -21,7 +21,7 @@ use crate::memory::{LINE, Memory, SyncWord};
 
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
-pub use crate::pod::format::lock_kind::Form;
+pub use crate::pod::format::lock_kind::LockKind;
 use crate::pod::names::directory::{self, KIND_DIRECTORY_LOCK, KIND_LOCK, KIND_LOCKS, Named};
 use crate::pod::names::rename::{self, COUNT_AT, Making, UNNAMED};
 
@@ -38,16 +38,16 @@ pub const PERMITS_MAX: u32 = 496;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
     base: u64,
-    form: Form,
+    form: LockKind,
     bytes: u64,
 }
 
 /// Bytes of a lock.
-pub(super) fn bytes<M: Memory>(worker: &Worker<M>, form: Form) -> u64 {
+pub(super) fn bytes<M: Memory>(worker: &Worker<M>, form: LockKind) -> u64 {
     let places = u64::from(worker.geometry().parameters.workers);
     match form {
-        Form::Rw => HEAD_BYTES + places.div_ceil(8 * LINE) * LINE,
-        Form::Semaphore => HEAD_BYTES + PERMIT_BYTES * u64::from(PERMITS_MAX),
+        LockKind::Rw => HEAD_BYTES + places.div_ceil(8 * LINE) * LINE,
+        LockKind::Semaphore => HEAD_BYTES + PERMIT_BYTES * u64::from(PERMITS_MAX),
         _ => HEAD_BYTES,
     }
 }
@@ -57,7 +57,7 @@ impl Object {
     ///
     /// Cost: a search of the names; for a new lock a search of the entries under the directory's lock, and an
     /// allocation if no removed lock has the form.
-    pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
+    pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: LockKind) -> Result<(Self, u64)> {
         Self::open_or_create_for(worker, name, form, 0)
     }
 
@@ -65,7 +65,7 @@ impl Object {
     pub(super) fn open_or_create_for<M: Memory>(
         worker: &Worker<M>,
         name: &str,
-        form: Form,
+        form: LockKind,
         permits: u32,
     ) -> Result<(Self, u64)> {
         let making = Making {
@@ -84,7 +84,7 @@ impl Object {
     }
 
     /// Opens the lock of a name, if there is one.
-    pub fn open<M: Memory>(worker: &Worker<M>, name: &str, form: Form) -> Result<(Self, u64)> {
+    pub fn open<M: Memory>(worker: &Worker<M>, name: &str, form: LockKind) -> Result<(Self, u64)> {
         match directory::find(worker, name)? {
             Some(named) => Self::named(worker, named, form),
             None => Err(Error::NoSuch {
@@ -94,7 +94,7 @@ impl Object {
         }
     }
 
-    fn named<M: Memory>(worker: &Worker<M>, named: Named, form: Form) -> Result<(Self, u64)> {
+    fn named<M: Memory>(worker: &Worker<M>, named: Named, form: LockKind) -> Result<(Self, u64)> {
         let other = |kind| Error::OtherKind {
             kind,
             name: named.name.clone(),
@@ -119,7 +119,7 @@ impl Object {
         }
         worker.check("a lock", base, HEAD_BYTES)?;
         let mem = worker.mem();
-        let form = Form::decode(published(base + 8, 8).read_word(mem));
+        let form = LockKind::decode(published(base + 8, 8).read_word(mem));
         let (MAGIC, Some(form)) = (published(base, 8).read_word(mem), form) else {
             return Err(Error::corrupt("a lock's header", base));
         };
@@ -135,7 +135,7 @@ impl Object {
     }
 
     /// Its form.
-    pub fn form(self) -> Form {
+    pub fn form(self) -> LockKind {
         self.form
     }
 
@@ -167,7 +167,7 @@ impl Object {
     #[inline]
     pub(super) fn end(self) -> SyncWord {
         match self.form {
-            Form::Queue => self.word(),
+            LockKind::Queue => self.word(),
             _ => sync_word(self.base + 3 * LINE),
         }
     }
@@ -202,7 +202,7 @@ impl Object {
 
     /// The words of all permits, used or not, each with its note. Other forms have none.
     pub(super) fn all_permits(self) -> impl Iterator<Item = (SyncWord, SyncWord)> {
-        let count = if self.form == Form::Semaphore {
+        let count = if self.form == LockKind::Semaphore {
             PERMITS_MAX
         } else {
             0
@@ -214,18 +214,18 @@ impl Object {
     /// forms.
     pub fn readers(self, n: u32) -> Option<SyncWord> {
         let at = HEAD_BYTES + 8 * u64::from(n);
-        (self.form == Form::Rw && at < self.bytes).then(|| sync_word(self.base + at))
+        (self.form == LockKind::Rw && at < self.bytes).then(|| sync_word(self.base + at))
     }
 }
 
 /// Writes a lock's header into zeroes.
-pub(super) fn write_header<M: Memory>(mem: &M, base: u64, form: Form) {
+pub(super) fn write_header<M: Memory>(mem: &M, base: u64, form: LockKind) {
     unpublished(base, 8).write_word(mem, MAGIC);
     unpublished(base + 8, 8).write_word(mem, form.encode());
 }
 
 /// Allocates and initialises a lock, as the worker's auxiliary object.
-fn create<M: Memory>(worker: &Worker<M>, form: Form) -> Result<u64> {
+fn create<M: Memory>(worker: &Worker<M>, form: LockKind) -> Result<u64> {
     let len = bytes(worker, form);
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();

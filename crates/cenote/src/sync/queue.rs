@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
-use super::object::Form;
+use super::object::LockKind;
 use super::wait::Timeout;
 use super::wait_queue::{Wait, dirty, walk_queue};
 use crate::error::{Error, Result};
@@ -31,13 +31,13 @@ impl<M: Memory> QueueLock<M> {
     /// Opens the lock of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open_or_create(worker, name, Form::Queue).map(Self)
+        Handle::open_or_create(worker, name, LockKind::Queue).map(Self)
     }
 
     /// Opens the lock of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open(worker, name, Form::Queue).map(Self)
+        Handle::open(worker, name, LockKind::Queue).map(Self)
     }
 
     /// Waits for the lock.

@@ -16,7 +16,7 @@
 //! **A crash** anywhere here leaves slots that the next recovery of the place finds again. All steps are
 //! compare-exchanges of values that come once.
 
-use super::object::{Form, Object};
+use super::object::{LockKind, Object};
 use super::owner::{free_of, is_nobody};
 use super::wait_queue::{DIRTY, count_unlink, dirty, put_at_rest, rest, walk_queue};
 use crate::error::Result;
@@ -82,7 +82,7 @@ fn recover_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resu
         }
         SlotState::Reading | SlotState::Waiting => rest(worker, slot, turn),
     }
-    if object.form() != Form::Queue {
+    if object.form() != LockKind::Queue {
         // PAIRS WITH: sync::held::Handle::take
         let owner = slot.owner().load(mem);
         if is_gone(worker, owner)? {
@@ -117,7 +117,7 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
             Some(behind) => behind.place.0,
             None => front
                 .from
-                .filter(|_| object.form() == Form::Queue)
+                .filter(|_| object.form() == LockKind::Queue)
                 .map_or(0, dirty),
         };
         // NO PAIR: claim
@@ -147,7 +147,7 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
 /// looked at: those that a crash leaves are found when the place is recovered again.
 fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
-    if object.form() == Form::Spin {
+    if object.form() == LockKind::Spin {
         return Ok(());
     }
     let mut is_end_recovered = false;

@@ -13,7 +13,7 @@
 use std::rc::Rc;
 
 use super::guard::{Guard, Release};
-use super::object::{Form, Object};
+use super::object::{LockKind, Object};
 use super::owner::{free_in, is_free, take_word};
 use super::wait::Timeout;
 use super::wait_queue::{put_at_rest, walk_queue};
@@ -73,15 +73,15 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
         name: name.to_owned(),
     };
     match Object::at(&worker, found.offset)?.form() {
-        Form::Spin => {
+        LockKind::Spin => {
             let lock = SpinLock::open(worker, name)?;
             lock.lock_with(timeout)?.ok_or_else(held)?.remove()
         }
-        Form::Mutex => {
+        LockKind::Mutex => {
             let lock = Mutex::open(worker, name)?;
             lock.lock_with(timeout)?.ok_or_else(held)?.remove()
         }
-        Form::Queue => {
+        LockKind::Queue => {
             let lock = QueueLock::open(worker, name)?;
             let guard = match timeout {
                 Timeout::None => lock.try_lock()?,
@@ -89,13 +89,13 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
             };
             guard.ok_or_else(held)?.remove()
         }
-        Form::Semaphore => Semaphore::open(worker, name)?.remove(),
-        Form::Condvar => Condvar::open(worker, name)?.remove(),
-        Form::Rw => {
+        LockKind::Semaphore => Semaphore::open(worker, name)?.remove(),
+        LockKind::Condvar => Condvar::open(worker, name)?.remove(),
+        LockKind::Rw => {
             let lock = ReadWriteLock::open(worker, name)?;
             lock.write_with(timeout)?.ok_or_else(held)?.remove()
         }
-        Form::Directory => Err(absent()),
+        LockKind::Directory => Err(absent()),
     }
 }
 
@@ -103,7 +103,7 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
 /// handle. The caller has the directory's lock, so nobody alive is removing it.
 pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64) -> Result<bool> {
     let (mem, object, free) = (worker.mem(), Object::at(worker, offset)?, free_in(incarnation));
-    if object.form() == Form::Queue {
+    if object.form() == LockKind::Queue {
         end_queue(worker, object, free)?;
     } else {
         let seen = object.word().load(mem);

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::guard::{Guard, ReadGuard, Release};
 use super::held::Handle;
-use super::object::{Form, Object};
+use super::object::{LockKind, Object};
 use super::owner::{OWNER_DIED, former, free_in, free_of, is_free, is_nobody};
 use super::sleep::{sleep, sleep_for_owner};
 use super::wait::{Next, Timeout, Waiting};
@@ -64,13 +64,13 @@ impl<M: Memory> ReadWriteLock<M> {
     /// Opens the lock of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Self::new(Handle::open_or_create(worker, name, Form::Rw)?)
+        Self::new(Handle::open_or_create(worker, name, LockKind::Rw)?)
     }
 
     /// Opens the lock of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Self::new(Handle::open(worker, name, Form::Rw)?)
+        Self::new(Handle::open(worker, name, LockKind::Rw)?)
     }
 
     pub(super) fn new(handle: Handle<M>) -> Result<Self> {

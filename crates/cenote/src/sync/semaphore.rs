@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::exclusive::WAKES_BEFORE_HANDOFF;
 use super::held::Handle;
-use super::object::{Form, Object, PERMITS_MAX};
+use super::object::{LockKind, Object, PERMITS_MAX};
 use super::owner::{OWNER_DIED, former, is_free, take_word};
 use super::sleep::sleep_for_owners;
 use super::wait::{Next, Timeout, Waiting};
@@ -65,7 +65,7 @@ impl<M: Memory> Semaphore<M> {
                 most: PERMITS_MAX,
             });
         }
-        let (object, incarnation) = Object::open_or_create_for(&worker, name, Form::Semaphore, permits)?;
+        let (object, incarnation) = Object::open_or_create_for(&worker, name, LockKind::Semaphore, permits)?;
         let semaphore = Self::new(Handle::new(worker, object, incarnation))?;
         match semaphore.permits == permits {
             true => Ok(semaphore),
@@ -80,7 +80,7 @@ impl<M: Memory> Semaphore<M> {
     /// Opens the semaphore of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Self::new(Handle::open(worker, name, Form::Semaphore)?)
+        Self::new(Handle::open(worker, name, LockKind::Semaphore)?)
     }
 
     fn new(handle: Handle<M>) -> Result<Self> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
-use super::object::Form;
+use super::object::LockKind;
 use super::owner::{OWNER_DIED, former, free_in};
 use super::wait::{SPINS, Timeout, Waiting};
 use crate::error::Result;
@@ -27,13 +27,13 @@ impl<M: Memory> SpinLock<M> {
     /// Opens the lock of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open_or_create(worker, name, Form::Spin).map(Self)
+        Handle::open_or_create(worker, name, LockKind::Spin).map(Self)
     }
 
     /// Opens the lock of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        Handle::open(worker, name, Form::Spin).map(Self)
+        Handle::open(worker, name, LockKind::Spin).map(Self)
     }
 
     /// Waits for the lock.

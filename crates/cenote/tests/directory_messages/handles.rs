@@ -258,7 +258,7 @@ fn who_has_what_can_be_seen() {
     assert_eq!(
         lock.waiting
             .iter()
-            .map(|waiting| (waiting.node, waiting.shared))
+            .map(|waiting| (waiting.node, waiting.is_shared))
             .collect::<Vec<_>>(),
         [(1, true)]
     );

@@ -63,7 +63,7 @@ pub fn run(path: &str, phase: usize) -> Result<(), Failure> {
     let mine = stat
         .processes
         .iter()
-        .find(|process| process.pid == u64::from(pid) && process.alive);
+        .find(|process| process.pid == u64::from(pid) && process.is_alive);
     let mine = mine.ok_or_else(|| Failure::failed("this process has no place in the pool"))?;
     let mut worker = Worker {
         phase,
@@ -155,7 +155,7 @@ impl Worker {
             .stat()?
             .processes
             .iter()
-            .filter(|p| p.alive)
+            .filter(|p| p.is_alive)
             .map(place)
             .collect();
         for (key, value, (pid, index, generation)) in open {

@@ -3,7 +3,7 @@
 /// The form of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Form {
+pub enum LockKind {
     /// The first thread that sees it free gets it; waiters poll.
     Spin,
     /// The first thread that sees it free gets it, for a while; waiters sleep, and come first in the end.
@@ -21,7 +21,7 @@ pub enum Form {
     Directory,
 }
 
-impl Form {
+impl LockKind {
     pub(crate) const fn encode(self) -> u64 {
         match self {
             Self::Spin => 1,

@@ -59,7 +59,7 @@ impl Group {
         }
         let event = Event {
             number,
-            time: mem.kernel().now(),
+            time_ns: mem.kernel().now(),
             ..change.event
         };
         let mut payload: Committed = [0; PAYLOAD_WORDS];
@@ -68,7 +68,7 @@ impl Group {
         payload[HIGH] = high;
         if let Some((place, member)) = change.member {
             let since = Member {
-                since: number,
+                since_event: number,
                 ..member
             };
             payload[MEMBER_PLACE] = place + 1;

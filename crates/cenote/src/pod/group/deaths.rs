@@ -66,7 +66,7 @@ impl Group {
                     member: String::new(),
                     identity: origin.generation.into(),
                     host: origin.host,
-                    time: 0,
+                    time_ns: 0,
                 },
                 member: None,
                 begins: false,

@@ -69,7 +69,7 @@ pub struct Event {
     /// The host: of the member, or the one that died.
     pub host: u32,
     /// Nanoseconds since 1970 when it was appended.
-    pub time: u64,
+    pub time_ns: u64,
 }
 
 impl Event {
@@ -80,7 +80,7 @@ impl Event {
             self.number,
             kind,
             self.identity,
-            self.time,
+            self.time_ns,
             name[0],
             name[1],
             name[2],
@@ -97,7 +97,7 @@ impl Event {
                 member,
                 identity,
                 host: (kind >> 32) as u32,
-                time,
+                time_ns: time,
             }),
             _ => Err(Error::corrupt("an event of a group", at)),
         }
@@ -157,7 +157,7 @@ pub struct Member {
     /// The generation of its host that it joined in; 0 on a single machine.
     pub host_generation: u32,
     /// The event that gave it this status.
-    pub since: u64,
+    pub since_event: u64,
 }
 
 impl Member {
@@ -175,7 +175,7 @@ impl Member {
             self.status.code(),
             self.identity,
             self.origin().encode(),
-            self.since,
+            self.since_event,
             name[0],
             name[1],
             name[2],
@@ -193,7 +193,7 @@ impl Member {
                 identity,
                 host,
                 host_generation: generation,
-                since,
+                since_event: since,
             }),
             _ => Err(Error::corrupt("a member of a group", at)),
         }

@@ -325,7 +325,7 @@ impl Group {
             identity,
             host: origin.host,
             host_generation: origin.generation,
-            since: 0,
+            since_event: 0,
         };
         let read = self.counted(worker);
         let change = Change {
@@ -363,7 +363,7 @@ impl Group {
             identity,
             host: origin.host,
             host_generation: origin.generation,
-            since: read,
+            since_event: read,
         };
         // PAIRS WITH: pod::group::least_cursor
         self.layout.cursor(place).store(mem, read);
@@ -392,7 +392,7 @@ impl Group {
         members
             .iter()
             .filter(|(_, member)| matches!(member.status, Status::Left | Status::Died))
-            .min_by_key(|(_, member)| member.since)
+            .min_by_key(|(_, member)| member.since_event)
             .map(|(place, _)| *place)
             .ok_or(Error::GroupCrowded { limit: self.members })
     }
@@ -499,7 +499,7 @@ fn event(kind: Kind, member: &Member) -> Event {
         member: member.name.clone(),
         identity: member.identity,
         host: member.host,
-        time: 0,
+        time_ns: 0,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::sync::Owner;
 use crate::sync::inspect::{self, Holder, LockState};
-use crate::sync::object::{Form, Object};
+use crate::sync::object::{LockKind, Object};
 
 /// Reads the state of the lock at an offset. A process that keeps the lock is shown by its worker that asked for it
 /// last.
@@ -20,7 +20,7 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<LockState> {
     if M::COHERENT {
         let seen = inspect::inspect(worker, Object::at(worker, layout.inner())?)?;
         return Ok(LockState {
-            form: Form::Directory,
+            kind: LockKind::Directory,
             ..seen
         });
     }
@@ -32,7 +32,7 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<LockState> {
         let process = layout.process(node).load(mem);
         Ok(Holder {
             who,
-            alive: !worker.pod().process_is_gone(process)?,
+            is_alive: !worker.pod().process_is_gone(process)?,
         })
     };
     let entry = &state.entry;
@@ -41,7 +41,7 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, at: u64) -> Result<LockState> {
         .into_iter()
         .chain(state.queue.requests().iter().map(|request| request.node));
     Ok(LockState {
-        form: Form::Directory,
+        kind: LockKind::Directory,
         owner: entry.owner().map(holder).transpose()?,
         readers: entry.sharers().iter().map(holder).collect::<Result<_>>()?,
         waiting: waiting.map(holder).collect::<Result<_>>()?,

@@ -22,7 +22,7 @@ use crate::memory::{LINE, Memory, SyncWord, WordLine};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
 use crate::pod::alloc::slab::check_fits;
-use crate::sync::object::{Form, bytes, write_header};
+use crate::sync::object::{LockKind, bytes, write_header};
 
 /// "CNTDIRL" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"CNTDIRL\x01");
@@ -72,7 +72,7 @@ impl Layout {
 
     fn new<M: Memory>(worker: &Worker<M>, base: u64, nodes: u8, regions: u64) -> Self {
         let head = match M::COHERENT {
-            true => LINE + bytes(worker, Form::Rw),
+            true => LINE + bytes(worker, LockKind::Rw),
             false => NODES_AT + LINE * u64::from(nodes),
         };
         Self {
@@ -99,7 +99,7 @@ impl Layout {
             unpublished(base + 8 * n, 8).write_word(mem, word);
         }
         if M::COHERENT {
-            write_header(mem, layout(base).inner(), Form::Rw);
+            write_header(mem, layout(base).inner(), LockKind::Rw);
         }
         let mut offset = base + data_at;
         for (n, len) in (0..).zip(lens) {

@@ -84,7 +84,7 @@ pub struct WaitingNode {
     /// Its number.
     pub node: u8,
     /// Whether it waits to read.
-    pub shared: bool,
+    pub is_shared: bool,
 }
 
 /// Who died writing.
@@ -201,7 +201,7 @@ fn encode_lock(lock: &LockStatus) -> Writer {
 }
 
 fn request_of(waiting: &WaitingNode) -> Option<Request> {
-    let wants = match waiting.shared {
+    let wants = match waiting.is_shared {
         true => Permission::Shared,
         false => Permission::Exclusive,
     };
@@ -243,7 +243,7 @@ impl WaitingNode {
     pub(super) fn of(request: &Request) -> Self {
         Self {
             node: request.node.number(),
-            shared: request.wants == Permission::Shared,
+            is_shared: request.wants == Permission::Shared,
         }
     }
 }
@@ -279,11 +279,11 @@ mod tests {
                 waiting: vec![
                     WaitingNode {
                         node: 5,
-                        shared: false,
+                        is_shared: false,
                     },
                     WaitingNode {
                         node: 6,
-                        shared: true,
+                        is_shared: true,
                     },
                 ],
                 transfers: 9,
