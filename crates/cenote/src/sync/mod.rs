@@ -87,7 +87,8 @@ pub struct Owner {
 
 impl Owner {
     /// Reads the identity in a lock's word.
-    pub fn of(identity: u64) -> Self {
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn of(identity: u64) -> Self {
         Self {
             worker: u32::from(identity as u16).wrapping_sub(1),
             generation: (identity >> 32) as u32,
