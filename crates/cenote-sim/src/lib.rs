@@ -10,6 +10,7 @@ pub mod lock_runs;
 pub mod locks;
 pub mod machine;
 pub mod msi;
+pub mod near_runs;
 pub mod own;
 pub mod policy;
 pub mod profile;

@@ -21,11 +21,11 @@ pub fn svg(figure: &Figure) -> Result<String, ReproduceError> {
 fn draw(figure: &Figure, text: &mut String) -> Result<(), Error> {
     let (rows, curves) = match figure.charted {
         Charted::Threads(quantity) => curves(figure, quantity),
-        Charted::Panels(_) | Charted::Cases(_) => (Vec::new(), Vec::new()),
+        Charted::Panels(_) | Charted::Over { .. } | Charted::Cases(_) => (Vec::new(), Vec::new()),
     };
     let (lines, height) = match figure.charted {
         Charted::Threads(_) => (curves.len() as i32, HEIGHT),
-        Charted::Panels(quantity) => panels::size(figure, quantity),
+        Charted::Panels(quantity) | Charted::Over { quantity, .. } => panels::size(figure, quantity),
         Charted::Cases(quantities) => (2, bars::height(figure, quantities)),
     };
     let head = (HEAD * (lines + 2)).unsigned_abs();
@@ -38,7 +38,7 @@ fn draw(figure: &Figure, text: &mut String) -> Result<(), Error> {
             legend(figure, &curves, &above)?;
             plot(quantity, &rows, &curves, &below)?;
         }
-        Charted::Panels(quantity) => {
+        Charted::Panels(quantity) | Charted::Over { quantity, .. } => {
             panels::legend(figure, quantity, &above)?;
             panels::draw(figure, quantity, &below)?;
         }

@@ -30,6 +30,7 @@ mod pcc_fig5;
 mod pcc_gc;
 mod pcc_table1;
 mod pcc_table2;
+mod radar;
 pub mod sensitivity;
 mod soul_costs;
 mod soul_fig10;
@@ -46,6 +47,7 @@ use serde::Serialize;
 
 use crate::exec::Ended;
 use crate::lock_runs::LockRunError;
+use crate::near_runs::NearRunError;
 use crate::profile::ProfileError;
 use crate::replica_runs::RunError;
 use crate::throughput::ThroughputError;
@@ -101,8 +103,25 @@ pub enum Charted {
     Threads(Quantity),
     /// A quantity over the number of threads, in a panel for each workload. The table has a line for each case of each.
     Panels(Quantity),
+    /// The same over something else than threads.
+    Over {
+        /// What.
+        quantity: Quantity,
+        /// Over what: the rows have its values in the place of threads.
+        axis: &'static str,
+    },
     /// Two quantities, with bars for each case. The table has a line for each case.
     Cases([Quantity; 2]),
+}
+
+impl Charted {
+    /// What numbers are over.
+    fn axis(self) -> &'static str {
+        match self {
+            Self::Over { axis, .. } => axis,
+            Self::Threads(_) | Self::Panels(_) | Self::Cases(_) => "threads",
+        }
+    }
 }
 
 /// What is measured.
@@ -220,6 +239,9 @@ pub enum ReproduceError {
     /// A simulated run of locks went wrong.
     #[error(transparent)]
     Locks(#[from] LockRunError),
+    /// A simulated run of the near-memory map went wrong.
+    #[error(transparent)]
+    Near(#[from] NearRunError),
     /// A simulated run came to no end.
     #[error("the simulated run ended before its threads: {0:?}")]
     Run(Ended),
@@ -246,7 +268,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 33] = [
+const FIGURES: [(&str, Make); 37] = [
     (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
     (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
     (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
@@ -310,6 +332,14 @@ const FIGURES: [(&str, Make); 33] = [
     (fusee::recovery::NAME, |_, progress| {
         fusee::recovery::make(fusee::USUAL, progress)
     }),
+    (radar::operations::NAME, |_, progress| {
+        radar::operations::make(progress)
+    }),
+    (radar::overheads::NAME, |_, progress| {
+        radar::overheads::make(progress)
+    }),
+    (radar::ycsb::NAME, |_, progress| radar::ycsb::make(progress)),
+    (radar::memory::NAME, |_, progress| radar::memory::make(progress)),
 ];
 
 /// The names of all figures.

@@ -1,5 +1,5 @@
-//! A chart of panels: one quantity over the number of threads, in a small plot for each workload, two in a row. A case
-//! has the same colour in all of them.
+//! A chart of panels: one quantity over the number of threads or another axis, in a small plot for each workload, two
+//! in a row. A case has the same colour in all of them.
 
 use plotters::prelude::*;
 
@@ -68,7 +68,7 @@ pub fn draw(figure: &Figure, quantity: Quantity, area: &Area) -> Result<(), Erro
             .build_cartesian_2d(0..threads_max + 4, (least / 2.0..most * 2.0).log_scale())?;
         chart
             .configure_mesh()
-            .x_desc("threads")
+            .x_desc(figure.charted.axis())
             .y_desc(quantity.unit)
             .axis_desc_style((FONT, 14))
             .label_style((FONT, 12))

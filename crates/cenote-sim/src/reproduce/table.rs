@@ -14,7 +14,7 @@ pub fn text(figure: &Figure) -> String {
     );
     match figure.charted {
         Charted::Threads(_) => write(&mut text, &numbers(figure), |column| matches!(column, 0 | 2)),
-        Charted::Panels(_) => {
+        Charted::Panels(_) | Charted::Over { .. } => {
             for quantity in quantities(figure) {
                 write(&mut text, &panels(figure, quantity), |column| column < 2);
                 text.push('\n');
@@ -51,7 +51,14 @@ fn write(text: &mut String, lines: &[Vec<String>], is_left: impl Fn(usize) -> bo
 
 /// A line for each number that the paper has too.
 fn numbers(figure: &Figure) -> Vec<Vec<String>> {
-    let head = ["", "threads", "", "paper", figure.origin.name(), "ratio"];
+    let head = [
+        "",
+        figure.charted.axis(),
+        "",
+        "paper",
+        figure.origin.name(),
+        "ratio",
+    ];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for row in &figure.rows {
         if let (Some(paper), Some(ours)) = (row.paper, row.ours) {
@@ -82,7 +89,8 @@ fn panels(figure: &Figure, quantity: Quantity) -> Vec<Vec<String>> {
     threads.sort_unstable();
     threads.dedup();
     let unit = format!("{}, {}", quantity.name, quantity.unit);
-    let head = threads.iter().map(|threads| format!("{threads} threads"));
+    let axis = figure.charted.axis();
+    let head = threads.iter().map(|threads| format!("{threads} {axis}"));
     let mut lines = vec![[unit, String::new()].into_iter().chain(head).collect()];
     let mut cases: Vec<(&str, &str)> = rows.iter().map(|row| (row.panel, row.case)).collect();
     cases.dedup();

@@ -1,0 +1,253 @@
+//! Runs of the near-memory map, and of what it is compared with, on simulated modules: an index is loaded, executes
+//! batches to warm up, and then batches that are measured.
+//!
+//! All times are virtual, by a profile of modules (`upmem`): a model, not a measurement of hardware. Keys are drawn by
+//! a zipfian distribution over the loaded keys, whose ranks are scattered over them.
+
+mod batch;
+
+use cenote_near::baseline::{Form, Index, Tree, range};
+use cenote_near::map::{Config, Map, MapError};
+use cenote_near::modules::{Counters, Profile, ProfileError};
+use cenote_ycsb::{Workload, key_of_record};
+
+pub use batch::{Batches, Kind};
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// The near-memory map.
+    Near,
+    /// The same without redistribution: subranges stay where they are.
+    Static,
+    /// A range of keys for each module.
+    Range,
+    /// Nodes distributed, with recorded paths ([`Form::JumpPush`]).
+    JumpPush,
+    /// Nodes distributed, upper levels everywhere ([`Form::PimTree`]).
+    PimTree,
+}
+
+impl Design {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Static => "near, static",
+            Self::Range => "range",
+            Self::JumpPush => "jump-push",
+            Self::PimTree => "pim-tree",
+        }
+    }
+
+    /// Whether it changes by what it executes, and has to warm up.
+    fn adapts(self) -> bool {
+        self == Self::Near
+    }
+}
+
+/// What batches consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Operations of one kind.
+    Each(Kind),
+    /// A workload of YCSB.
+    Ycsb(Workload),
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is run.
+    pub design: Design,
+    /// What batches consist of.
+    pub work: Work,
+    /// The zipfian exponent; 0 is uniform.
+    pub alpha: f64,
+    /// Modules.
+    pub modules: usize,
+    /// Keys that are loaded.
+    pub keys: u64,
+    /// Operations of a batch; of scans a sixteenth.
+    pub batch: usize,
+    /// Batches before those that count.
+    pub warm: usize,
+    /// Batches that count.
+    pub batches: usize,
+    /// Everything is drawn from it.
+    pub seed: u64,
+}
+
+/// What a run has shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// Millions of operations in a virtual second.
+    pub mops: f64,
+    /// Rounds for each batch.
+    pub rounds: f64,
+    /// Pointer chases for each operation.
+    pub chases: f64,
+    /// Bytes between host and modules for each operation.
+    pub bytes: f64,
+    /// The busiest module's load over the mean, in the last batch.
+    pub imbalance: f64,
+    /// Bytes in modules and on the host.
+    pub memory: u64,
+}
+
+/// Why a run has no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum NearRunError {
+    /// The profile of modules cannot be read.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The index failed.
+    #[error("{design}, zipfian {alpha}: {error}")]
+    Index {
+        /// Which one.
+        design: &'static str,
+        /// With which exponent.
+        alpha: f64,
+        /// Why.
+        error: MapError,
+    },
+}
+
+/// An empty index.
+fn index(plan: &Plan) -> Result<Box<dyn Index>, NearRunError> {
+    let profile = Profile::upmem()?;
+    let config = Config::default();
+    let failed = |error| plan.failed(error);
+    Ok(match plan.design {
+        Design::Near => Box::new(Map::simulated(config, plan.modules, profile).map_err(failed)?),
+        Design::Static => {
+            let config = Config {
+                adaptive: false,
+                ..config
+            };
+            Box::new(Map::simulated(config, plan.modules, profile).map_err(failed)?)
+        }
+        Design::Range => Box::new(range::simulated(&config, plan.modules, profile).map_err(failed)?),
+        Design::JumpPush => Box::new(Tree::simulated(Form::JumpPush, plan.modules, profile).map_err(failed)?),
+        Design::PimTree => Box::new(Tree::simulated(Form::PimTree, plan.modules, profile).map_err(failed)?),
+    })
+}
+
+impl Plan {
+    fn failed(&self, error: MapError) -> NearRunError {
+        NearRunError::Index {
+            design: self.design.name(),
+            alpha: self.alpha,
+            error,
+        }
+    }
+
+    /// Batches before those that count: an index that does not adapt, and is not changed, needs none.
+    fn warm_batches(&self) -> usize {
+        let changes = match self.work {
+            Work::Each(kind) => kind.changes_keys(),
+            Work::Ycsb(workload) => matches!(workload, Workload::D | Workload::E),
+        };
+        if self.design.adapts() || changes {
+            self.warm
+        } else {
+            0
+        }
+    }
+}
+
+/// Runs a plan. The same plan has the same outcome.
+pub fn measure(plan: &Plan) -> Result<Outcome, NearRunError> {
+    let failed = |error| plan.failed(error);
+    let mut pairs: Vec<(u64, u64)> = (0..plan.keys)
+        .map(|record| (key_of_record(record), record))
+        .collect();
+    pairs.sort_unstable();
+    let mut index = index(plan)?;
+    index.load(&pairs).map_err(failed)?;
+    drop(pairs);
+    let mut batches = Batches::new(plan);
+    for _ in 0..plan.warm_batches() {
+        index.execute(&batches.draw()).map_err(failed)?;
+    }
+    let before = index.counters();
+    let mut operations = 0;
+    for _ in 0..plan.batches {
+        let batch = batches.draw();
+        operations += batch.len();
+        index.execute(&batch).map_err(failed)?;
+    }
+    Ok(outcome(plan, &*index, before, operations))
+}
+
+fn outcome(plan: &Plan, index: &dyn Index, before: Counters, operations: usize) -> Outcome {
+    let after = index.counters();
+    let each = |now: u64, then: u64| (now - then) as f64 / operations.max(1) as f64;
+    let loads = index.loads();
+    let busiest = loads.iter().max().copied().unwrap_or(0) as f64;
+    Outcome {
+        mops: 1e3 / each(after.virtual_ns, before.virtual_ns).max(f64::MIN_POSITIVE),
+        rounds: (after.rounds - before.rounds) as f64 / plan.batches.max(1) as f64,
+        chases: each(after.chases, before.chases),
+        bytes: each(after.sent + after.received, before.sent + before.received),
+        imbalance: busiest * loads.len() as f64 / loads.iter().sum::<u64>().max(1) as f64,
+        memory: index.memory_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(design: Design, work: Work) -> Plan {
+        Plan {
+            design,
+            work,
+            alpha: 1.2,
+            modules: 16,
+            keys: 4_000,
+            batch: 2_000,
+            warm: 2,
+            batches: 1,
+            seed: 3,
+        }
+    }
+
+    #[test]
+    fn every_design_runs_every_work_and_a_plan_has_one_outcome() {
+        let designs = [
+            Design::Near,
+            Design::Static,
+            Design::Range,
+            Design::JumpPush,
+            Design::PimTree,
+        ];
+        for design in designs {
+            for work in Kind::ALL
+                .map(Work::Each)
+                .into_iter()
+                .chain([Workload::A, Workload::D, Workload::E].map(Work::Ycsb))
+            {
+                let plan = small(design, work);
+                let outcome = measure(&plan).unwrap();
+                assert!(
+                    outcome.mops > 0.0 && outcome.rounds >= 1.0,
+                    "{plan:?}: {outcome:?}"
+                );
+                assert!(
+                    outcome.imbalance >= 1.0 && outcome.memory > 0,
+                    "{plan:?}: {outcome:?}"
+                );
+            }
+        }
+        let plan = small(Design::Near, Work::Each(Kind::Insert));
+        assert_eq!(measure(&plan).unwrap(), measure(&plan).unwrap());
+    }
+
+    #[test]
+    fn under_skew_a_range_for_each_module_has_one_module_do_the_work() {
+        let near = measure(&small(Design::Near, Work::Each(Kind::Get))).unwrap();
+        let range = measure(&small(Design::Range, Work::Each(Kind::Get))).unwrap();
+        assert!(range.imbalance > 2.0 * near.imbalance, "{near:?} {range:?}");
+    }
+}
