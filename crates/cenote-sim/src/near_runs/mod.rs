@@ -93,6 +93,8 @@ pub struct Outcome {
     pub imbalance: f64,
     /// Bytes in modules and on the host.
     pub memory: u64,
+    /// Virtual milliseconds of a batch: the host computes, the busiest module of each round does, and what is between.
+    pub parts_ms: [f64; 3],
 }
 
 /// Why a run has no outcome.
@@ -183,6 +185,12 @@ pub fn measure(plan: &Plan) -> Result<Outcome, NearRunError> {
 fn outcome(plan: &Plan, index: &dyn Index, before: Counters, operations: usize) -> Outcome {
     let after = index.counters();
     let each = |now: u64, then: u64| (now - then) as f64 / operations.max(1) as f64;
+    let ms = |now: u64, then: u64| (now - then) as f64 / 1e6 / plan.batches.max(1) as f64;
+    let all_ms = ms(after.virtual_ns, before.virtual_ns);
+    let (host, module) = (
+        ms(after.host_ns, before.host_ns),
+        ms(after.module_ns, before.module_ns),
+    );
     let loads = index.loads();
     let busiest = loads.iter().max().copied().unwrap_or(0) as f64;
     Outcome {
@@ -192,6 +200,7 @@ fn outcome(plan: &Plan, index: &dyn Index, before: Counters, operations: usize) 
         bytes: each(after.sent + after.received, before.sent + before.received),
         imbalance: busiest * loads.len() as f64 / loads.iter().sum::<u64>().max(1) as f64,
         memory: index.memory_bytes(),
+        parts_ms: [host, module, all_ms - host - module],
     }
 }
 
