@@ -27,10 +27,11 @@
 //! one is told of.
 
 use super::held::Handle;
-use super::owner::{is_free, take_word};
+use super::owner_word::{is_free, take_word};
+use super::queue_walk::walk_queue;
 use super::sleep::sleep_for_owner;
 use super::wait::{Next, Waiting};
-use super::wait_queue::{Wait, walk_queue};
+use super::wait_queue::Wait;
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::object::{LockKind, Object};
-use super::owner::free_in;
+use super::owner_word::free_in;
 use super::wait::{Timeout, Waiting, Worth};
 use super::{Acquired, recovery};
 use crate::error::{Error, Result};
@@ -150,7 +150,7 @@ impl<M: Memory> Handle<M> {
     #[inline]
     pub(super) fn set_turn(&self, slot: usize, turn: Turn) {
         self.worker.slots().turns[slot % SLOTS].set(turn.0);
-        // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
+        // PAIRS WITH: sync::queue_walk::walk_queue_by, sync::recovery::is_met
         self.own(slot).turn().store(self.mem(), turn.0);
     }
 
@@ -197,7 +197,7 @@ impl<M: Memory> Handle<M> {
             return self.store_and_notify_with_barrier(word, value, event_count);
         }
         // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
-        // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
+        // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner_word::take_word
         word.store(&self.mem, value);
         compiler_barrier();
         crash_point(Point::HeldNotNotified);
@@ -209,7 +209,7 @@ impl<M: Memory> Handle<M> {
     #[inline(never)]
     fn store_and_notify_with_barrier(&self, word: SyncWord, value: u64, event_count: SyncWord) {
         // PAIRS WITH: sync::wait_queue::is_first, sync::rw::announce, sync::rw::read_by, sync::sleep::sleep
-        // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
+        // PAIRS WITH: sync::exclusive::take_at_once, sync::owner::take_unqueued, sync::owner_word::take_word
         word.store_seq_cst(&self.mem, value);
         crash_point(Point::HeldNotNotified);
         event_count::notify_waiting(&self.mem, event_count);
@@ -331,7 +331,7 @@ impl<M: Memory> Handle<M> {
         slots.locks[slot].set(self.object.offset());
         slots.incarnations[slot].set(u64::MAX);
         slots.turns[slot].set(own.turn().load(mem));
-        // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::rw::read_by, sync::recovery::recover_in
+        // PAIRS WITH: sync::queue_walk::walk_queue_by, sync::rw::read_by, sync::recovery::recover_in
         own.owner().store(mem, self.mine());
         // PAIRS WITH: sync::recovery::recover_slot, sync::rw::read_by
         own.lock().store(mem, self.object.offset());

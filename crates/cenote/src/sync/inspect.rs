@@ -3,8 +3,8 @@
 
 use super::Owner;
 use super::object::{LockKind, Object};
-use super::owner::{OWNER_DIED, is_nobody};
-use super::wait_queue::{DIRTY, former, walk_queue};
+use super::owner_word::{OWNER_DIED, is_nobody};
+use super::queue_walk::{DIRTY, former, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::pod::Worker;

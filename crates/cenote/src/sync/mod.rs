@@ -54,9 +54,12 @@ pub mod min_array;
 pub mod mutex;
 pub mod object;
 pub mod owner;
+pub mod owner_word;
 #[cfg(feature = "baselines")]
 pub mod plain;
 pub mod queue;
+mod queue_walk;
+mod readying;
 pub mod recovery;
 pub mod removal;
 pub mod rw;

@@ -12,7 +12,7 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::LockKind;
-use super::owner::{OWNER_DIED, former, free_in};
+use super::owner_word::{OWNER_DIED, former, free_in};
 use super::wait::Timeout;
 use crate::error::Result;
 use crate::memory::Memory;

@@ -13,7 +13,7 @@
 //! Creation: the object is the creator's auxiliary allocation until an entry of the directory refers to it. So a crash
 //! leaves either a whole lock, perhaps without a name, or bytes that recovery frees.
 
-use super::removal::ready;
+use super::readying::ready;
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::checked::{published, sync_word, unpublished};

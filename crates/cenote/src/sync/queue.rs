@@ -15,8 +15,9 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::LockKind;
+use super::queue_walk::{dirty, walk_queue};
 use super::wait::Timeout;
-use super::wait_queue::{Wait, dirty, walk_queue};
+use super::wait_queue::Wait;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -174,7 +175,7 @@ impl<M: Memory> QueueLock<M> {
     fn leave_removed(&self, slot: usize) {
         // The end of the queue must not become what it was before.
         if !mutant::is(Mutant::RemovedEndRestored) {
-            // PAIRS WITH: sync::wait_queue::walk_queue_by, sync::recovery::is_met
+            // PAIRS WITH: sync::queue_walk::walk_queue_by, sync::recovery::is_met
             self.0.own(slot).before().store(self.0.mem(), 0);
         }
         self.0.give_up(slot);

@@ -17,8 +17,8 @@
 //! compare-exchanges of values that come once.
 
 use super::object::{LockKind, Object};
-use super::owner::{free_of, is_nobody};
-use super::wait_queue::{DIRTY, count_unlink, dirty, put_at_rest, rest, walk_queue};
+use super::owner_word::{free_of, is_nobody};
+use super::queue_walk::{DIRTY, count_unlink, dirty, put_at_rest, rest, walk_queue};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -206,7 +206,7 @@ fn is_queued<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Tu
         if is_met(worker, object, slot, turn) {
             return !mutant::is(Mutant::SeenPutAtRest);
         }
-        // PAIRS WITH: sync::wait_queue::count_unlink
+        // PAIRS WITH: sync::queue_walk::count_unlink
         let now = object.unlinks().load(worker.mem());
         if now == unlinks || mutant::is(Mutant::UnlinkOverlooked) {
             return false;
@@ -232,7 +232,7 @@ fn is_met<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot, turn: Turn)
         if met == slot && place.number() == turn.number() {
             return true;
         }
-        // PAIRS WITH: sync::held::Handle::set_turn, sync::wait_queue::rest
+        // PAIRS WITH: sync::held::Handle::set_turn, sync::queue_walk::rest
         if Turn(met.turn().load(mem)).is_over(place.number()) {
             return false;
         }

@@ -26,7 +26,7 @@ use std::time::Duration;
 use super::guard::{Guard, ReadGuard, Release};
 use super::held::Handle;
 use super::object::{LockKind, Object};
-use super::owner::{OWNER_DIED, former, free_in, free_of, is_free, is_nobody};
+use super::owner_word::{OWNER_DIED, former, free_in, free_of, is_free, is_nobody};
 use super::sleep::{sleep, sleep_for_owner};
 use super::wait::{Next, Timeout, Waiting};
 use crate::error::{Error, Result};

@@ -24,7 +24,7 @@
 use std::time::Duration;
 
 use super::object::Object;
-use super::owner::is_free;
+use super::owner_word::is_free;
 use super::wait::LONGEST_REST;
 use crate::memory::{DeathSlot, Memory, SLEEPS_BY_MAX, SyncWord};
 use crate::mutant::{self, Mutant};

@@ -13,7 +13,7 @@ use super::Guard;
 use super::guard::Release;
 use super::held::Handle;
 use super::object::LockKind;
-use super::owner::{OWNER_DIED, former, free_in};
+use super::owner_word::{OWNER_DIED, former, free_in};
 use super::wait::{SPINS, Timeout, Waiting};
 use crate::error::Result;
 use crate::memory::Memory;
@@ -153,7 +153,7 @@ impl<M: Memory> Release<M> for SpinLock<M> {
         } else {
             handle.free
         };
-        // PAIRS WITH: sync::spin::take_at_once, sync::owner::take_unqueued, sync::owner::take_word
+        // PAIRS WITH: sync::spin::take_at_once, sync::owner::take_unqueued, sync::owner_word::take_word
         handle.word().store(handle.mem(), word);
         handle.release(slot);
     }
@@ -164,7 +164,7 @@ impl<M: Memory> Release<M> for SpinLock<M> {
 
     fn unlock_removed(&self, slot: usize, incarnation: u64) {
         let handle = &self.0;
-        // PAIRS WITH: sync::owner::take_word
+        // PAIRS WITH: sync::owner_word::take_word
         handle.word().store(handle.mem(), free_in(incarnation));
         handle.release(slot);
     }
