@@ -80,7 +80,7 @@ fn points() -> impl Iterator<Item = &'static str> + Clone {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
         ![
-            "held.", "dlock.", "queue.", "shared.", "condvar.", "naming.", "repair.",
+            "held.", "dlock.", "queue.", "shared.", "condvar.", "rename.", "repair.",
         ]
         .iter()
         .any(|prefix| name.starts_with(prefix))

@@ -409,7 +409,7 @@ fn run_case<M: Mapped>(folder: &Path, log: &Path, run: impl FnOnce(&Case<'_, M>)
 fn points() -> impl Iterator<Item = &'static str> {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
-        ["held.", "queue.", "shared.", "condvar.", "naming."]
+        ["held.", "queue.", "shared.", "condvar.", "rename."]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     })
