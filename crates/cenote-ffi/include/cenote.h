@@ -47,13 +47,14 @@ typedef struct cenote_former {
 extern "C" {
 #endif // __cplusplus
 
-// The text of this thread's last error; empty if it had none. It is the caller's until this thread's next call that fails.
+// The text of this thread's last error; empty if it had none. It is the caller's until this thread's next call that
+// fails.
 const char *cenote_last_error(void);
 
 // Creates a pool, and opens it. Options may be null.
 //
-// Errors: EEXIST if the file exists; EINVAL for options or a path that cannot work; ENOMEM, ENOSPC, EFBIG if there is no room; what the system says
-// of the path. The pool is null then.
+// Errors: EEXIST if the file exists; EINVAL for options or a path that cannot work; ENOMEM, ENOSPC, EFBIG if there is
+// no room; what the system says of the path. The pool is null then.
 //
 // Cost: that of making a file of that size, some milliseconds.
 //
@@ -64,9 +65,10 @@ int cenote_pool_create(const char *path,
 
 // Opens a pool, and recovers dead processes.
 //
-// Errors: ENOENT if there is none; EINVAL if it is no pool, one of another version, or one for memory without coherence; EACCES if it belongs to
-// somebody else than this process's user and root, or everybody may write it; EAGAIN if as many processes have it open as may; EBUSY while it
-// is repaired; EIO if it is damaged; what the system says of the path. The pool is null then.
+// Errors: ENOENT if there is none; EINVAL if it is no pool, one of another version, or one for memory without
+// coherence; EACCES if it belongs to somebody else than this process's user and root, or everybody may write it;
+// EAGAIN if as many processes have it open as may; EBUSY while it is repaired; EIO if it is damaged; what the system
+// says of the path. The pool is null then.
 //
 // Cost: a mapping and some system calls, below a millisecond if nobody has died.
 //
@@ -83,21 +85,23 @@ int cenote_pool_open_or_create(const char *path,
                                const struct cenote_options *options,
                                struct cenote_pool **pool);
 
-// Closes a pool. Locks that are open in it stay so. The process gives up its place in the pool when the last lock is closed, and each thread that used one
-// has ended or has used a lock that was new to it.
+// Closes a pool. Locks that are open in it stay so. The process gives up its place in the pool when the last lock is
+// closed, and each thread that used one has ended or has used a lock that was new to it.
 //
 // Errors: EINVAL if it is null.
 //
 // Preconditions: It is null, or it was opened and not closed since, and no other thread uses it.
 int cenote_pool_close(struct cenote_pool *pool);
 
-// Opens the reader-writer lock of a name, and makes it if there is none. Each call gives an object of its own; a thread uses one of
-// them: by another one it may wait for itself.
+// Opens the reader-writer lock of a name, and makes it if there is none. Each call gives an object of its own; a
+// thread uses one of them: by another one it may wait for itself.
 //
-// Errors: EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if the pool has no place for another
-// thread or name; ENOMEM if it is full; ESTALE in a child of the process that opened the pool. The lock is null then.
+// Errors: EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if
+// the pool has no place for another thread or name; ENOMEM if it is full; ESTALE in a child of the process that opened
+// the pool. The lock is null then.
 //
-// Cost: a search of the pool's names, about a microsecond; the thread's first call in this pool also takes its place in it, some system calls.
+// Cost: a search of the pool's names, about a microsecond; the thread's first call in this pool also takes its place
+// in it, some system calls.
 //
 // Preconditions: The pool is null or open; the name ends with a zero; there is room for a pointer.
 int cenote_rwlock_open(const struct cenote_pool *pool,
@@ -111,13 +115,15 @@ int cenote_rwlock_open(const struct cenote_pool *pool,
 // Preconditions: It is null, or it was opened and not closed since, and no other thread has or uses it.
 int cenote_rwlock_close(struct cenote_rwlock *lock);
 
-// Takes the lock for reading. Waits while a living thread has it for writing. A thread that reads may ask again, and must unlock as often.
+// Takes the lock for reading. Waits while a living thread has it for writing. A thread that reads may ask again, and
+// must unlock as often.
 //
-// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; what the lock protects may be half changed. All
-// readers are told until a writer has repaired it.
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; what the
+// lock protects may be half changed. All readers are told until a writer has repaired it.
 //
-// Errors: EDEADLK if this thread has it for writing; EAGAIN if the pool has no place for another thread; EIDRM if its name was removed; EINVAL if it is
-// null; ESTALE in a child of the process that opened the pool; EIO if the pool is damaged.
+// Errors: EDEADLK if this thread has it for writing; EAGAIN if the pool has no place for another thread; EIDRM if its
+// name was removed; EINVAL if it is null; ESTALE in a child of the process that opened the pool; EIO if the pool is
+// damaged.
 //
 // Cost if nobody writes: an exchange and two loads of shared memory. Waiters sleep.
 //
@@ -126,8 +132,9 @@ int cenote_rwlock_rdlock(struct cenote_rwlock *lock);
 
 // Takes the lock for writing. Waits while a living thread has it.
 //
-// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at cenote_rwlock_former, repair what the lock
-// protects, and call cenote_rwlock_consistent; or unlock, and the next is told the same.
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at
+// cenote_rwlock_former, repair what the lock protects, and call cenote_rwlock_consistent; or unlock, and the next is
+// told the same.
 //
 // Errors: EDEADLK if this thread has it; else those of cenote_rwlock_rdlock.
 //
@@ -152,7 +159,8 @@ int cenote_rwlock_trywrlock(struct cenote_rwlock *lock);
 
 // Takes the lock for reading, and waits until a moment of CLOCK_REALTIME at most.
 //
-// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_rwlock_rdlock.
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+// cenote_rwlock_rdlock.
 //
 // Preconditions: The lock is null or open; the moment is null or one.
 int cenote_rwlock_timedrdlock(struct cenote_rwlock *lock,
@@ -160,7 +168,8 @@ int cenote_rwlock_timedrdlock(struct cenote_rwlock *lock,
 
 // Takes the lock for writing, and waits until a moment of CLOCK_REALTIME at most.
 //
-// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_rwlock_wrlock.
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+// cenote_rwlock_wrlock.
 //
 // Preconditions: The lock is null or open; the moment is null or one.
 int cenote_rwlock_timedwrlock(struct cenote_rwlock *lock,
@@ -184,12 +193,14 @@ int cenote_rwlock_clockwrlock(struct cenote_rwlock *lock,
                               int clock,
                               const struct timespec *at);
 
-// Releases one hold of this thread. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_rwlock_consistent, the next one is told
-// EOWNERDEAD as well, with the same note. Unlike a robust mutex of POSIX's the lock never becomes unusable.
+// Releases one hold of this thread. If it was told EOWNERDEAD, has the lock for writing, and has not called
+// cenote_rwlock_consistent, the next one is told EOWNERDEAD as well, with the same note. Unlike a robust mutex of
+// POSIX's the lock never becomes unusable.
 //
 // A thread that ends with the lock for writing leaves it as a death does.
 //
-// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened
+// the pool.
 //
 // Cost: a store and a load of shared memory; a system call if a thread sleeps.
 //
@@ -198,15 +209,17 @@ int cenote_rwlock_unlock(struct cenote_rwlock *lock);
 
 // Says that what the lock protects is whole again. For a writer that was told EOWNERDEAD.
 //
-// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread does not have it; ESTALE in a child of the
-// process that opened the pool.
+// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread
+// does not have it; ESTALE in a child of the process that opened the pool.
 //
 // Preconditions: It is null or open.
 int cenote_rwlock_consistent(struct cenote_rwlock *lock);
 
-// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the note. 0 when the lock is unlocked.
+// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the
+// note. 0 when the lock is unlocked.
 //
-// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process
+// that opened the pool.
 //
 // Cost: a store; a second one in the unlock.
 //
@@ -216,8 +229,8 @@ int cenote_rwlock_note(struct cenote_rwlock *lock,
 
 // Who died with the lock before this thread got it. For a thread that was told EOWNERDEAD, as long as it has the lock.
 //
-// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a child of the process that
-// opened the pool.
+// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a
+// child of the process that opened the pool.
 //
 // Preconditions: The lock is null or open; there is room for the answer.
 int cenote_rwlock_former(struct cenote_rwlock *lock,
@@ -225,8 +238,9 @@ int cenote_rwlock_former(struct cenote_rwlock *lock,
 
 // Opens the directory lock of a name.
 //
-// Errors: ENOENT if there is none; EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names something else; EAGAIN if the pool has no place for another
-// thread; ESTALE in a child of the process that opened the pool; EIO if the pool is damaged. The lock is null then.
+// Errors: ENOENT if there is none; EINVAL if the pool is null, the name is not UTF-8, too long or empty, or it names
+// something else; EAGAIN if the pool has no place for another thread; ESTALE in a child of the process that opened the
+// pool; EIO if the pool is damaged. The lock is null then.
 //
 // Cost: that of cenote_rwlock_open.
 //
@@ -235,11 +249,12 @@ int cenote_dlock_open(const struct cenote_pool *pool,
                       const char *name,
                       struct cenote_dlock **lock);
 
-// Opens the directory lock of a name, and makes it if there is none: with so many regions of these sizes in bytes, each at a multiple of 64, all zeroes. Each call gives an object
-// of its own; a thread uses one of them.
+// Opens the directory lock of a name, and makes it if there is none: with so many regions of these sizes in bytes,
+// each at a multiple of 64, all zeroes. Each call gives an object of its own; a thread uses one of them.
 //
-// Errors: EINVAL if the lock exists and covers other regions, if there are more than 1,024 or they have more than 2^40 bytes together; ENOMEM if the pool has no room for them;
-// EAGAIN if it has none for another name; else those of cenote_dlock_open. The lock is null then.
+// Errors: EINVAL if the lock exists and covers other regions, if there are more than 1,024 or they have more than 2^40
+// bytes together; ENOMEM if the pool has no room for them; EAGAIN if it has none for another name; else those of
+// cenote_dlock_open. The lock is null then.
 //
 // Cost: that of cenote_rwlock_open; if it is made, also that of writing its regions.
 //
@@ -271,10 +286,12 @@ int cenote_dlock_regions(const struct cenote_dlock *lock, size_t *count);
 // Preconditions: The lock is null or open; there is room for the answer.
 int cenote_dlock_region_size(const struct cenote_dlock *lock, size_t region, uint64_t *size);
 
-// Takes the lock for reading, and hands out where its first `count` regions are. They are this thread's to read until it unlocks. `count` may be 0, and then `regions` null. Waits while a
-// living thread has the lock for writing. A thread that reads may ask again, and must unlock as often.
+// Takes the lock for reading, and hands out where its first `count` regions are. They are this thread's to read until
+// it unlocks. `count` may be 0, and then `regions` null. Waits while a living thread has the lock for writing. A
+// thread that reads may ask again, and must unlock as often.
 //
-// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; the regions may be half changed. All readers are told until a writer has repaired them.
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent; the regions
+// may be half changed. All readers are told until a writer has repaired them.
 //
 // Errors: EINVAL if the lock is null, has fewer regions, or `regions` is null; else those of cenote_rwlock_rdlock.
 //
@@ -285,11 +302,11 @@ int cenote_dlock_rdlock(struct cenote_dlock *lock,
                         const void **regions,
                         size_t count);
 
-// Takes the lock for writing, and hands out where its first `count` regions are. They are this thread's to read and to change until it unlocks. `count` may be 0, and then `regions` null.
-// Waits while a living thread has the lock.
+// Takes the lock for writing, and hands out where its first `count` regions are. They are this thread's to read and to
+// change until it unlocks. `count` may be 0, and then `regions` null. Waits while a living thread has the lock.
 //
-// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at cenote_dlock_former, repair the regions, and call
-// cenote_dlock_consistent; or unlock, and the next is told the same.
+// Returns 0, or EOWNERDEAD: the lock is taken, but the last writer died with it, or left it inconsistent. Look at
+// cenote_dlock_former, repair the regions, and call cenote_dlock_consistent; or unlock, and the next is told the same.
 //
 // Errors: those of cenote_dlock_rdlock, and EDEADLK if this thread has it.
 //
@@ -316,7 +333,8 @@ int cenote_dlock_trywrlock(struct cenote_dlock *lock, void **regions, size_t cou
 
 // cenote_dlock_rdlock that waits until a moment of CLOCK_REALTIME at most.
 //
-// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_dlock_rdlock.
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+// cenote_dlock_rdlock.
 //
 // Preconditions: The lock is null or open; the moment is null or one; there is room for so many pointers.
 int cenote_dlock_timedrdlock(struct cenote_dlock *lock,
@@ -326,7 +344,8 @@ int cenote_dlock_timedrdlock(struct cenote_dlock *lock,
 
 // cenote_dlock_wrlock that waits until a moment of CLOCK_REALTIME at most.
 //
-// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of cenote_dlock_wrlock.
+// Errors: ETIMEDOUT if it came first; EINVAL if it is null or has not 0 to 999,999,999 nanoseconds; else those of
+// cenote_dlock_wrlock.
 //
 // Preconditions: The lock is null or open; the moment is null or one; there is room for so many pointers.
 int cenote_dlock_timedwrlock(struct cenote_dlock *lock,
@@ -356,10 +375,12 @@ int cenote_dlock_clockwrlock(struct cenote_dlock *lock,
                              void **regions,
                              size_t count);
 
-// Releases one hold of this thread, whose pointers to the regions are void then. If it was told EOWNERDEAD, has the lock for writing, and has not called cenote_dlock_consistent, the next one
-// is told EOWNERDEAD as well, with the same note. A thread that ends with the lock for writing leaves it as a death does.
+// Releases one hold of this thread, whose pointers to the regions are void then. If it was told EOWNERDEAD, has the
+// lock for writing, and has not called cenote_dlock_consistent, the next one is told EOWNERDEAD as well, with the same
+// note. A thread that ends with the lock for writing leaves it as a death does.
 //
-// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+// Errors: EPERM if this thread does not have it; EINVAL if it is null; ESTALE in a child of the process that opened
+// the pool.
 //
 // Cost: that of cenote_rwlock_unlock.
 //
@@ -368,15 +389,17 @@ int cenote_dlock_unlock(struct cenote_dlock *lock);
 
 // Says that the regions are whole again. For a writer that was told EOWNERDEAD.
 //
-// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread does not have it; ESTALE in a child of the
-// process that opened the pool.
+// Errors: EINVAL if this thread does not have it for writing after EOWNERDEAD, or it is null; EPERM if this thread
+// does not have it; ESTALE in a child of the process that opened the pool.
 //
 // Preconditions: It is null or open.
 int cenote_dlock_consistent(struct cenote_dlock *lock);
 
-// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the note. 0 when the lock is unlocked.
+// Leaves a note: a word, of the caller's choice, about what it is doing. If this writer dies, the next owner gets the
+// note. 0 when the lock is unlocked.
 //
-// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process that opened the pool.
+// Errors: EPERM if this thread does not have it for writing; EINVAL if it is null; ESTALE in a child of the process
+// that opened the pool.
 //
 // Cost: a store; a second one in the unlock.
 //
@@ -386,8 +409,8 @@ int cenote_dlock_note(struct cenote_dlock *lock,
 
 // Who died with the lock before this thread got it. For a thread that was told EOWNERDEAD, as long as it has the lock.
 //
-// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a child of the process that
-// opened the pool.
+// Errors: ENOENT if nobody died; EPERM if this thread does not have the lock; EINVAL if a pointer is null; ESTALE in a
+// child of the process that opened the pool.
 //
 // Preconditions: The lock is null or open; there is room for the answer.
 int cenote_dlock_former(struct cenote_dlock *lock,
