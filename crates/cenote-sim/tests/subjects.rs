@@ -280,6 +280,14 @@ fn what_was_found_stays_mended() {
         crashes: 2,
         ..plan(subject, coherent, PolicyKind::Random)
     };
+    let many = |subject| Plan {
+        hosts: 6,
+        threads: 3,
+        operations: 25,
+        crashes: 4,
+        steps_max: 4_000_000,
+        ..plan(subject, false, PolicyKind::Random)
+    };
     let pct = PolicyKind::Pct(3);
     for (plan, seeds) in [
         // Cells of a block read as data after it had become an extent; lists read through a stale cache by fsck.
@@ -330,19 +338,12 @@ fn what_was_found_stays_mended() {
             },
             vec![3, 7],
         ),
-        // All places of workers were held during the search for one; some of their owners had died by the time of the
-        // answer.
-        (
-            Plan {
-                hosts: 6,
-                threads: 3,
-                operations: 25,
-                crashes: 4,
-                steps_max: 4_000_000,
-                ..base(Subject::Hash, false, PolicyKind::Random)
-            },
-            vec![88003],
-        ),
+        // Faults of the subjects: their pools had no places for workers whose processes were being torn down.
+        (many(Subject::Hash), vec![88003]),
+        (many(Subject::Shrinking), vec![1, 129]),
+        (many(Subject::Ordered), vec![80, 202]),
+        (many(Subject::Instances), vec![48]),
+        (many(Subject::Crowded), vec![80]),
         (base(Subject::Places, false, PolicyKind::Random), vec![1, 2, 3]),
         // What a killed process had left in its host's cache came back over what others had made of that memory.
         (
@@ -365,6 +366,9 @@ fn what_was_found_stays_mended() {
         (fourteen(Subject::Observers, false), vec![7716]),
         // The last one: a death that was being announced while its host was fenced.
         (fourteen(Subject::DeathNotices, false), vec![2807, 10419, 15659]),
+        // A fault of the simulator: a notification under another kernel had told this kernel's notifiers that nobody
+        // sleeps.
+        (fourteen(Subject::DeathNotices, false), vec![17610]),
         // A waiter left that recovery had just made the end of the queue, for a slot behind it that was a dead
         // worker's.
         (fourteen(Subject::Semaphore, true), vec![17048]),

@@ -161,11 +161,8 @@ impl World {
             if self.share_kernel(caller, sleeper.thread) {
                 return !sleeper.sleeps_by(by) && !sleeper.death_slots.contains(&by);
             }
-            for (event_count, seen) in &mut sleeper.event_counts {
-                if *event_count == by {
-                    *seen = self.machine.load(by) as u32;
-                }
-            }
+            // The bit by which notifiers of its own kernel know of it is gone too, until another thread falls asleep.
+            sleeper.miss(|event_count| event_count == by);
             true
         });
         self.sleepers = sleepers;
@@ -215,13 +212,7 @@ impl World {
         self.sleepers.retain(|sleeper| sleeper.thread != thread);
         let dead = &self.threads[thread as usize];
         for sleeper in &mut self.sleepers {
-            let (missed, event_counts) = std::mem::take(&mut sleeper.event_counts)
-                .into_iter()
-                .partition::<Vec<_>, _>(|&(event_count, _)| dead.is_notifying(event_count));
-            sleeper.event_counts = event_counts;
-            sleeper
-                .missed
-                .extend(missed.into_iter().map(|(event_count, _)| event_count));
+            sleeper.miss(|event_count| dead.is_notifying(event_count));
         }
         let death_slots: Vec<u64> = self
             .death_slots

@@ -7,14 +7,24 @@ pub(super) struct Sleeper {
     pub thread: u32,
     pub death_slots: Vec<u64>,
     pub event_counts: Vec<(u64, u32)>,
-    /// Event counts that a thread changed, or may have changed, before it died without the call that wakes. It is no
-    /// fault to sleep on; a later notification wakes.
+    /// Event counts that a thread of another kernel has notified, or that one changed, or may have changed, before it
+    /// died without the call that wakes. It is no fault to sleep on; a later call wakes.
     pub missed: Vec<u64>,
 }
 
 impl Sleeper {
     pub fn sleeps_by(&self, event_count: u64) -> bool {
         self.event_counts.iter().any(|&(by, _)| by == event_count) || self.missed.contains(&event_count)
+    }
+
+    /// From now on it is no fault that these notifications do not wake it.
+    pub fn miss(&mut self, is_missed: impl Fn(u64) -> bool) {
+        let (missed, event_counts) = std::mem::take(&mut self.event_counts)
+            .into_iter()
+            .partition::<Vec<_>, _>(|&(event_count, _)| is_missed(event_count));
+        self.event_counts = event_counts;
+        self.missed
+            .extend(missed.into_iter().map(|(event_count, _)| event_count));
     }
 }
 

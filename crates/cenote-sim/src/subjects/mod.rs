@@ -318,6 +318,8 @@ impl Subject {
     pub fn parameters(self, coherent: bool, hosts: u32, threads: u32) -> Parameters {
         // A worker a thread, and one for the background thread; the last place is for recovery.
         let workers_least = hosts * (threads + u32::from(!coherent)) + 1;
+        // Each process may be one that begins while the kernel still holds the locks of the killed one before it.
+        let workers = (2 * workers_least).max(24);
         let frames_max = match self {
             Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
             Self::DeathNotices | Self::SecondProcesses | Self::Machines => 16,
@@ -333,12 +335,12 @@ impl Subject {
                 _ => 16,
             },
             workers: match self {
-                Self::Moving | Self::Shrinking => 24 + WORKERS_BESIDES,
+                Self::Moving | Self::Shrinking => workers + WORKERS_BESIDES,
                 // Until they are fenced, the dead keep their places, and others begin in their stead.
                 Self::Hosts | Self::DeathNotices => 96,
                 Self::SecondProcesses | Self::Machines => 192,
                 Self::Places => workers_least,
-                _ => workers_least.max(24),
+                _ => workers,
             },
             entries: if self == Self::Messages { 1 + hosts } else { 4 },
             ..pool::parameters(coherent, frames_max)
