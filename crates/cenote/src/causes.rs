@@ -171,6 +171,9 @@ pub enum Structure {
     /// A map with an order.
     #[error("ordered map")]
     OrderedMap,
+    /// An object store.
+    #[error("object store")]
+    Objects,
     /// A task list.
     #[error("task list")]
     Tasks,
@@ -205,7 +208,7 @@ impl Structure {
 
     fn article(self) -> &'static str {
         match self {
-            Self::OrderedMap | Self::LockArray | Self::Baseline => "an",
+            Self::OrderedMap | Self::Objects | Self::LockArray | Self::Baseline => "an",
             _ => "a",
         }
     }
@@ -284,6 +287,9 @@ pub enum Setting {
     /// How many regions a directory lock covers.
     #[error("the number of regions of a directory lock")]
     LockRegions,
+    /// How large an object is, or its metadata.
+    #[error("the size of an object")]
+    ObjectSize,
     /// Repairs by `fsck`.
     #[error("--repair")]
     Repair,

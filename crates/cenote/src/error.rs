@@ -140,6 +140,18 @@ pub enum Error {
         /// says nothing.
         largest: Option<u64>,
     },
+    /// An object store may not become larger.
+    #[error(
+        "{needed} bytes do not fit the object store's quota: {used} of {limit} are in use; delete something, or make a store with a larger quota"
+    )]
+    Quota {
+        /// How many bytes were wanted.
+        needed: u64,
+        /// How many are in use.
+        used: u64,
+        /// The quota.
+        limit: u64,
+    },
     /// All places in a table of the pool are taken.
     #[error(
         "all {limit} {what} of the pool are in use; close some, or create the pool with more (`--{}`)",

@@ -105,6 +105,14 @@ pub mod locks {
     };
 }
 
+/// Object stores: byte strings that are written once, and viewed where they are.
+pub mod objects {
+    pub use crate::index::objects::{
+        AuditedObjects, Evictions, ID_MAX, NewObject, ObjectInfo, ObjectSettings,
+    };
+    pub use crate::store::{ObjectView, ObjectWriter, Objects};
+}
+
 /// Hosts of a pod: agents, monitors, fences.
 pub mod hosts {
     pub use crate::pod::format::host_entry::{HostInstance, HostPhase, HostState};
@@ -120,7 +128,7 @@ pub mod report {
     pub use crate::pod::reclaim::backlog::Amount;
     pub use crate::store::{
         DamagedStat, Failure, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat,
-        MapKind, MapStat, RecoveryStat, TasksReport, TasksStat,
+        MapKind, MapStat, ObjectsReport, ObjectsStat, RecoveryStat, TasksReport, TasksStat,
     };
 }
 

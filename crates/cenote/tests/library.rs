@@ -15,6 +15,7 @@ mod lease;
 mod lock_files;
 mod lock_names;
 mod long_life;
+mod objects;
 mod parking;
 mod readers;
 mod reserves;

@@ -31,7 +31,10 @@ pub const FOLDERS: &[(&str, &[&[&str]])] = &[
             &["tasks"],
         ],
     ),
-    ("index", &[&["common"], &["hash", "ordered", "baseline"]]),
+    (
+        "index",
+        &[&["common"], &["hash", "ordered", "baseline"], &["objects"]],
+    ),
 ];
 
 /// Files in one cycle, at most: two or three that are one concept.

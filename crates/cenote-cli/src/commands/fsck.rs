@@ -90,6 +90,21 @@ fn text(report: &FsckReport) -> String {
             if map.levels == 1 { "" } else { "s" },
         );
     }
+    for store in &report.objects {
+        let found = &store.found;
+        let _ = write!(
+            text,
+            "objects {:?}: {} of {} bytes, {} without a name",
+            store.name,
+            count(found.objects),
+            count(found.bytes),
+            count(found.unnamed),
+        );
+        let _ = match store.removed {
+            0 => writeln!(text),
+            removed => writeln!(text, "; repaired: {} removed", count(removed)),
+        };
+    }
     for list in &report.tasks {
         let _ = writeln!(
             text,

@@ -168,6 +168,16 @@ fn text(stat: &Stat) -> String {
     for map in &stat.maps {
         line("map", format!("{:?}: {} keys", map.name, count(map.keys)));
     }
+    for store in &stat.objects {
+        let evicted = match store.evictions.objects {
+            0 => String::new(),
+            evicted => format!(", {} evicted", count(evicted)),
+        };
+        line(
+            "objects",
+            format!("{:?}: {}{evicted}", store.name, bytes(store.bytes)),
+        );
+    }
     for list in &stat.tasks {
         let (done, tasks) = (count(list.done), count(list.tasks));
         line("tasks", format!("{:?}: {done} of {tasks} done", list.name));

@@ -8,6 +8,7 @@ pub mod common;
 #[cfg(feature = "baselines")]
 mod compared;
 pub mod hash;
+pub mod objects;
 pub mod ordered;
 
 use crate::memory::Memory;

@@ -13,6 +13,7 @@
 //! adds work for it notifies one of them after that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::JoinHandle;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use super::trim::Trimmer;
 use crate::error::{Error, Result};
+use crate::index::objects::recover::recover_objects;
 use crate::memory::{LocalWord, Memory};
 use crate::pod::death::watch::Watch;
 use crate::pod::format::superblock::DEATH_EVENTS;
@@ -154,6 +156,7 @@ impl BackgroundThread {
         let work = move || match Worker::attach(&its_pod, true) {
             Ok(worker) => {
                 drop(its_pod);
+                let worker = Rc::new(worker);
                 // Before `start` returns: until then the process counts as one that has lost its flush server.
                 let flush_server = FlushServer::begin(&worker);
                 let _ = begun.send(Ok(()));
@@ -223,7 +226,7 @@ impl Drop for BackgroundThread {
     }
 }
 
-fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_work: &BackgroundWork) {
+fn run<M: Memory>(worker: &Rc<Worker<M>>, mut flush_server: FlushServer, background_work: &BackgroundWork) {
     let mut watch = Watch::default();
     let mut trimmer = Trimmer::default();
     let mut looked = Instant::now();
@@ -248,7 +251,9 @@ fn run<M: Memory>(worker: &Worker<M>, mut flush_server: FlushServer, background_
             if is_due {
                 looked = Instant::now();
             }
-            watch.poll(worker, is_due);
+            if watch.poll(worker, is_due).processes > 0 {
+                recover_objects(worker);
+            }
             longest = longest.min(watch.timeout());
         }
         if background_work.trims_after.load() != 0 {

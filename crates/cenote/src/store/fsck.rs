@@ -15,6 +15,7 @@ use crate::index::common::guidelines::Guidelines;
 use crate::index::hash::HashMap;
 use crate::index::hash::level::Level;
 use crate::index::hash::resize::extent_lines;
+use crate::index::objects::{AuditedObjects, ObjectStore};
 use crate::index::ordered::OrderedMap;
 use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
@@ -32,7 +33,7 @@ use crate::pod::format::superblock::HOLES;
 use crate::pod::group::{self, Audited};
 use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS,
-    KIND_ORDERED, KIND_TASKS,
+    KIND_OBJECTS, KIND_ORDERED, KIND_TASKS,
 };
 use crate::pod::reclaim::{retire, vacant};
 use crate::pod::tasks::TaskList;
@@ -71,6 +72,8 @@ pub struct FsckReport {
     pub repaired_names: Vec<String>,
     /// Each map.
     pub maps: Vec<MapReport>,
+    /// Each object store.
+    pub objects: Vec<ObjectsReport>,
     /// Each task list.
     pub tasks: Vec<TasksReport>,
     /// Processes other than this one that have the pool open.
@@ -123,6 +126,18 @@ pub struct MapReport {
     pub slots: u64,
     /// Nodes of an ordered map.
     pub nodes: u64,
+}
+
+/// What `fsck` found of an object store.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ObjectsReport {
+    /// Its name.
+    pub name: String,
+    /// What it has.
+    #[serde(flatten)]
+    pub found: AuditedObjects,
+    /// Objects that the repair has removed: nobody was answerable for them.
+    pub removed: u64,
 }
 
 /// What `fsck` found of a task list.
@@ -241,6 +256,7 @@ impl<M: Memory> Audit<'_, M> {
             }
             KIND_ORDERED => OrderedMap::at(worker.clone(), offset, Guidelines::SP)
                 .and_then(|map| self.walk_ordered(&map, name)),
+            KIND_OBJECTS => self.walk_objects(offset, name),
             KIND_TASKS => TaskList::at(worker.clone(), offset).and_then(|list| self.walk_tasks(&list, name)),
             KIND_GROUP => {
                 self.mark(offset, Mark::Reachable);
@@ -337,6 +353,32 @@ impl<M: Memory> Audit<'_, M> {
                 nodes: found.nodes,
             },
         );
+        Ok(())
+    }
+
+    /// An object store is an ordered map; what that has is marked although the rest is damaged.
+    fn walk_objects(&mut self, header: u64, name: String) -> Result<()> {
+        let (mut reached, mut suspects) = (Vec::new(), Vec::new());
+        let store = ObjectStore::at(self.worker.clone(), header, Guidelines::SP);
+        let removed = match &store {
+            Ok(store) if self.repair => store.repair_objects()?,
+            _ => 0,
+        };
+        let map = OrderedMap::at(self.worker.clone(), header, Guidelines::SP)?;
+        map.audit(|offset| reached.push(offset), |error| suspects.push(error))?;
+        for offset in reached {
+            self.mark(offset, Mark::Reachable);
+        }
+        let found = store?.audit_objects(|error| suspects.push(error))?;
+        suspects.into_iter().for_each(|error| self.problem(error));
+        if found.lost > 0 && self.is_alone {
+            let what = format!(
+                "{} objects of {name:?} have no name, and no process is answerable for them",
+                found.lost
+            );
+            self.problem_text(&what, "; `cenote fsck --repair` removes them");
+        }
+        self.report.objects.push(ObjectsReport { name, found, removed });
         Ok(())
     }
 

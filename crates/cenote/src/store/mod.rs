@@ -13,6 +13,7 @@ mod host_agent;
 mod host_id;
 mod hosts;
 mod locks;
+mod objects;
 mod options;
 mod pool;
 mod reader;
@@ -28,11 +29,12 @@ pub use crate::pod::format::lock_wait::{LockHolder, LockWait};
 pub use crate::pod::instance::failures::Failure;
 pub use device::device_room;
 pub use failover_thread::FailoverThread;
-pub use fsck::{FsckReport, MapKind, MapReport, TasksReport, audit};
+pub use fsck::{FsckReport, MapKind, MapReport, ObjectsReport, TasksReport, audit};
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use host_agent::{AgentStatus, HostAgent, Leave, MonitorOptions, MonitorRole, Reporter};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
 pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RawRwLock, Semaphore, SpinMutex};
+pub use objects::{ObjectView, ObjectWriter, Objects};
 pub use options::{Options, parse_size};
 pub use pool::{Map, Ordered, Pool, has_hosts, kind_of, pool_id};
 pub use reader::{MapReader, OrderedReader, Reader};
@@ -43,7 +45,7 @@ pub use rwlock::{
 };
 pub use stat::{
     DamagedStat, GroupStat, HeldBackStat, HostStat, InstanceStat, LaggardStat, LockStat, MapStat,
-    RecoveryStat, Stat, TasksStat, stat,
+    ObjectsStat, RecoveryStat, Stat, TasksStat, stat,
 };
 pub use tasks::Tasks;
 pub use trim::TrimReport;

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::hash::HashMap;
 use crate::index::hooks;
+use crate::index::objects::recover::recover_objects;
 use crate::index::ordered::OrderedMap;
 use crate::memory::{
     self, Backing, Coherent, FileLock, Guards, Liveness, Mapped, Mapping, MappingError, Memory, NamelessFile,
@@ -233,7 +234,10 @@ impl<M: Mapped> Pool<M> {
             });
         }
         let pod = Arc::new(pod.on_lock_wait(options.on_lock_wait));
-        recovery::recover_dead(&Worker::attach(&pod, false)?)?;
+        let worker = Rc::new(Worker::attach(&pod, false)?);
+        recovery::recover_dead(&worker)?;
+        recover_objects(&worker);
+        drop(worker);
         Self::begin(pod, options)
     }
 
@@ -377,7 +381,10 @@ impl<M: Memory> Pool<M> {
     /// Cost: a load for each place of a process and of a worker, and system calls for those that are taken; for each
     /// dead one its recovery, which takes the allocator's lock.
     pub fn recover(&self) -> Result<Recovered> {
-        recovery::recover_dead(&*self.worker()?)
+        let worker = self.worker()?;
+        let recovered = recovery::recover_dead(&worker)?;
+        recover_objects(&worker);
+        Ok(recovered)
     }
 
     /// Has a background thread of this process watch for deaths, as [`Options::background_thread`] does, from now until
@@ -505,6 +512,10 @@ impl<M: Memory> Pool<M> {
             &self.inner.pod,
             &self.inner.background_work,
         )
+    }
+
+    pub(super) fn guidelines(&self) -> Guidelines {
+        self.inner.guidelines
     }
 
     pub(super) fn pod(&self) -> &Arc<Pod<M>> {

@@ -6,6 +6,7 @@ use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::hash::HashMap;
+use crate::index::objects::{Evictions, ObjectSettings, ObjectStore};
 use crate::index::ordered::OrderedMap;
 use crate::memory::Memory;
 use crate::pod::Worker;
@@ -19,7 +20,8 @@ use crate::pod::group::Group;
 use crate::pod::hosts::lease;
 use crate::pod::instance::failures::Failure;
 use crate::pod::names::directory::{
-    self, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED, KIND_TASKS,
+    self, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_OBJECTS, KIND_ORDERED,
+    KIND_TASKS,
 };
 use crate::pod::reclaim::backlog::{self, Amount, Backlog};
 use crate::pod::tasks::TaskList;
@@ -49,6 +51,8 @@ pub struct Stat {
     pub max_bytes: u64,
     /// Its maps.
     pub maps: Vec<MapStat>,
+    /// Its object stores.
+    pub objects: Vec<ObjectsStat>,
     /// Its task lists.
     pub tasks: Vec<TasksStat>,
     /// Its locks.
@@ -134,6 +138,19 @@ pub struct MapStat {
     pub name: String,
     /// Its keys.
     pub keys: u64,
+}
+
+/// An object store's figures.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ObjectsStat {
+    /// Its name.
+    pub name: String,
+    /// Bytes that its objects occupy, with what surrounds them.
+    pub bytes: u64,
+    /// What it was created with.
+    pub settings: ObjectSettings,
+    /// What was evicted since.
+    pub evictions: Evictions,
 }
 
 /// A task list's figures.
@@ -236,6 +253,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
     let laggards = laggards(worker, &backlog);
     let Things {
         maps,
+        objects,
         tasks,
         locks,
         groups,
@@ -251,6 +269,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         file_bytes,
         max_bytes: geometry.parameters.max_frames * FRAME,
         maps,
+        objects,
         tasks,
         locks,
         processes,
@@ -357,6 +376,7 @@ fn hosts<M: Memory>(worker: &Worker<M>, damage: &mut Damage) -> Vec<HostStat> {
 #[derive(Default)]
 struct Things {
     maps: Vec<MapStat>,
+    objects: Vec<ObjectsStat>,
     tasks: Vec<TasksStat>,
     locks: Vec<LockStat>,
     groups: Vec<GroupStat>,
@@ -385,6 +405,16 @@ impl Things {
         let keys = match kind {
             KIND_HASH => HashMap::at(worker.clone(), at, Guidelines::SP)?.len(),
             KIND_ORDERED => OrderedMap::at(worker.clone(), at, Guidelines::SP)?.len(),
+            KIND_OBJECTS => {
+                let store = ObjectStore::at(worker.clone(), at, Guidelines::SP)?;
+                self.objects.push(ObjectsStat {
+                    name,
+                    bytes: store.bytes(),
+                    settings: *store.settings(),
+                    evictions: store.evictions(),
+                });
+                return Ok(());
+            }
             KIND_TASKS => {
                 let list = TaskList::at(worker.clone(), at)?;
                 self.tasks.push(TasksStat {

@@ -3,8 +3,8 @@
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::pod::names::directory::{
-    KIND_BASELINE, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_ORDERED,
-    KIND_TASKS, Named,
+    KIND_BASELINE, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_OBJECTS,
+    KIND_ORDERED, KIND_TASKS, Named,
 };
 
 /// The offset of a named map, if it is of this kind.
@@ -12,6 +12,7 @@ pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
     let kind_of = |kind| match kind {
         KIND_HASH => Found::Is(Structure::HashMap),
         KIND_ORDERED => Found::Is(Structure::OrderedMap),
+        KIND_OBJECTS => Found::Is(Structure::Objects),
         KIND_TASKS => Found::Is(Structure::Tasks),
         KIND_LOCK => Found::Is(Structure::Lock),
         KIND_LOCKS => Found::Is(Structure::LockArray),

@@ -28,8 +28,32 @@ pub fn size(key: &[u8], value: &[u8]) -> u64 {
     if is_small(key, value) {
         16
     } else {
-        HEADER + key.len() as u64 + value.len() as u64
+        size_of(key.len() as u64, value.len() as u64)
     }
+}
+
+/// Bytes that an object needs that is not small.
+#[inline]
+pub fn size_of(key_len: u64, value_len: u64) -> u64 {
+    HEADER + key_len + value_len
+}
+
+/// Writes the lengths and the key of an object that is not small to unpublished memory, and begins their write-back.
+/// Returns where the value is to be.
+pub fn write_key<M: Memory>(mem: &M, at: u64, key: &[u8], value_len: u64) -> u64 {
+    unpublished(at, 8).write_word(mem, key.len() as u64);
+    unpublished(at + 8, 8).write_word(mem, value_len);
+    unpublished(at + HEADER, key.len() as u64).write(mem, key);
+    if !M::COHERENT {
+        mem.write_back(at, HEADER + key.len() as u64);
+    }
+    at + HEADER + key.len() as u64
+}
+
+/// Where the value of the object at an offset is, which must not be small, and its length. The value is not read.
+pub fn value_at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<(u64, u64)> {
+    let (key_len, len) = lens(worker, at)?;
+    Ok((at + HEADER + key_len, len - HEADER - key_len))
 }
 
 /// The word of the first 8 bytes.

@@ -5,7 +5,7 @@ use super::build::{Fences, Leaf, Second};
 use super::key::Target;
 use super::page::LEAF_MAX;
 use super::replacement::Replacement;
-use super::write::Outcome;
+use super::write::{Content, Outcome};
 use crate::error::Result;
 use crate::index::common::outcome::{Put, When};
 use crate::memory::Memory;
@@ -103,7 +103,11 @@ impl<M: Memory> OrderedMap<M> {
     /// One attempt to put the first of some pairs by itself.
     fn attempt_one(&self, pairs: Pairs<'_>) -> Result<Option<(usize, u64)>> {
         let (head, value) = pairs[0];
-        let outcome = self.attempt(&head.to_be_bytes(), Some(&value.to_le_bytes()), When::Always)?;
+        let outcome = self.attempt(
+            &head.to_be_bytes(),
+            Some(Content::Bytes(&value.to_le_bytes())),
+            When::Always,
+        )?;
         Ok(outcome.map(|outcome| (1, u64::from(matches!(outcome, Outcome::Inserted)))))
     }
 }

@@ -28,8 +28,9 @@ mod lower;
 mod merge;
 mod page;
 pub mod range;
+mod records;
 mod replacement;
-mod write;
+pub(in crate::index) mod write;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -204,11 +205,21 @@ fn share(header: u64, worker: u64) -> u64 {
     header + HEADER_BYTES + worker * SHARE_BYTES
 }
 
+/// Bytes of a map's header with all shares: whole lines.
+pub(in crate::index) fn header_bytes<M: Memory>(worker: &Worker<M>) -> u64 {
+    share(0, u64::from(worker.geometry().parameters.workers))
+}
+
 /// Allocates and writes a map's header as the worker's auxiliary object. It is written back with the next fence, before
 /// it is published.
 fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
+    create_with(worker, 0)
+}
+
+/// The same, with so many bytes behind the header, which are zero. They begin at [`header_bytes`].
+pub(in crate::index) fn create_with<M: Memory>(worker: &Worker<M>, more: u64) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);
-    let len = share(0, workers);
+    let len = header_bytes(worker) + more;
     let header = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
     unpublished(header, len).zero(mem);

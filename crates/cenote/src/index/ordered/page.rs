@@ -421,9 +421,9 @@ impl<'m> Page<'m> {
         if own != head {
             return Ok(own.cmp(&head));
         }
-        Ok(match self.record(worker, n)? {
-            Some(pair) => pair.key.cmp(key),
-            None => own.to_be_bytes()[..].cmp(key),
+        Ok(match self.is_record(n) {
+            true => pair::key_at(worker, self.entry(n).1)?.cmp(key),
+            false => own.to_be_bytes()[..].cmp(key),
         })
     }
 

@@ -21,6 +21,23 @@ use crate::pod::{alloc::heap, reclaim::collect};
 /// Merges that one write finishes first before the map counts as damaged.
 const HELPED_MAX: u32 = 100_000;
 
+/// A value to be written.
+#[derive(Clone, Copy)]
+pub(super) enum Content<'a> {
+    Bytes(&'a [u8]),
+    Made(Made<'a>),
+}
+
+/// A value that is made in place, in a record of its own. Every attempt at the write makes it anew.
+#[derive(Clone, Copy)]
+pub(in crate::index) struct Made<'a> {
+    /// Its bytes.
+    pub len: u64,
+    /// Writes as much of it as others may read before it is complete, and begins the write-back of that. It is given
+    /// where the value begins.
+    pub make: &'a dyn Fn(u64),
+}
+
 /// How a write ended.
 pub(super) enum Outcome {
     Inserted,
@@ -87,6 +104,26 @@ impl<M: Memory> OrderedMap<M> {
         Ok(matches!(outcome, Outcome::Removed | Outcome::RemovedFromThin))
     }
 
+    /// Removes a key if its value is `expected`. Returns whether it did. Cost: as [`OrderedMap::put`].
+    ///
+    /// Errors: [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Full`](crate::Error::Full).
+    pub fn remove_if(&self, key: &[u8], expected: &[u8]) -> Result<bool> {
+        let outcome = self.write(key, None, When::IfEqual(expected))?;
+        Ok(matches!(outcome, Outcome::Removed | Outcome::RemovedFromThin))
+    }
+
+    /// Gives a key a record whose value is made in place, if it has none. Returns whether it did. If there is no
+    /// memory for it, it waits for room only if `waits`.
+    pub(in crate::index) fn insert_made(&self, key: &[u8], made: Made<'_>, waits: bool) -> Result<bool> {
+        let write = || self.attempt(key, Some(Content::Made(made)), When::IfAbsent);
+        let outcome = match waits {
+            true => self.until_done(write)?,
+            false => self.until_done_or_full(write)?,
+        };
+        self.after_write(key, &outcome)?;
+        Ok(matches!(outcome, Outcome::Inserted))
+    }
+
     fn write(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Outcome> {
         if key.len() > KEY_MAX {
             return Err(Error::KeyTooLong {
@@ -94,7 +131,14 @@ impl<M: Memory> OrderedMap<M> {
                 max: KEY_MAX,
             });
         }
+        let value = value.map(Content::Bytes);
         let outcome = self.until_done(|| self.attempt(key, value, when))?;
+        self.after_write(key, &outcome)?;
+        Ok(outcome)
+    }
+
+    /// What a write does for the tree once it is done.
+    fn after_write(&self, key: &[u8], outcome: &Outcome) -> Result<()> {
         self.post_all()?;
         if let Outcome::RemovedFromThin = outcome {
             self.merge_thin(key)?;
@@ -102,7 +146,7 @@ impl<M: Memory> OrderedMap<M> {
         if let Some(passed) = self.empty.take() {
             self.merge_thin(&passed)?;
         }
-        Ok(outcome)
+        Ok(())
     }
 
     /// Repeats an attempt until it has an outcome. Frees what the other attempts allocated.
@@ -175,7 +219,7 @@ impl<M: Memory> OrderedMap<M> {
     pub(super) fn attempt(
         &self,
         key: &[u8],
-        value: Option<&[u8]>,
+        value: Option<Content<'_>>,
         when: When<'_>,
     ) -> Result<Option<Outcome>> {
         let worker = &*self.worker;
@@ -247,7 +291,12 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The first write to a map that has no page yet.
-    fn attempt_first(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Option<Outcome>> {
+    fn attempt_first(
+        &self,
+        key: &[u8],
+        value: Option<Content<'_>>,
+        when: When<'_>,
+    ) -> Result<Option<Outcome>> {
         let (Some(value), When::Always | When::IfAbsent) = (value, when) else {
             return Ok(Some(Outcome::Missing));
         };
@@ -269,18 +318,30 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Adds an entry to a leaf that is being built, and its record, if it needs one.
-    fn add_entry(&self, leaf: &mut Leaf, n: usize, key: &[u8], value: &[u8]) -> Result<()> {
+    fn add_entry(&self, leaf: &mut Leaf, n: usize, key: &[u8], value: Content<'_>) -> Result<()> {
         leaf.insert(n, head_of(key), self.second_word(key, value)?);
         Ok(())
     }
 
     /// An entry's second word: the value, or the offset of a new record.
-    fn second_word(&self, key: &[u8], value: &[u8]) -> Result<Second> {
+    fn second_word(&self, key: &[u8], value: Content<'_>) -> Result<Second> {
+        let value = match value {
+            Content::Bytes(value) => value,
+            Content::Made(made) => return self.made_record(key, made).map(Second::Record),
+        };
         if let (8, Ok(value)) = (key.len(), value.try_into()) {
             return Ok(Second::Value(u64::from_le_bytes(value)));
         }
         let record = heap::allocate_secondary(&self.worker, 0, pair::size(key, value))?;
         pair::write(self.worker.mem(), record, key, value);
         Ok(Second::Record(record))
+    }
+
+    /// A new record whose value is made in place.
+    fn made_record(&self, key: &[u8], made: Made<'_>) -> Result<u64> {
+        let record = heap::allocate_secondary(&self.worker, 0, pair::size_of(key.len() as u64, made.len))?;
+        let value = pair::write_key(self.worker.mem(), record, key, made.len);
+        (made.make)(value);
+        Ok(record)
     }
 }

@@ -145,6 +145,15 @@ points! {
     MonitorSuspected = "monitor.suspected", "a host is suspected, its fence has not begun";
     MonitorFenced = "monitor.fenced", "a host is certainly down, its generation has not moved";
     MonitorMoved = "monitor.moved", "a host's generation has moved, nothing of it is recovered";
+    ObjectSlot = "object.slot", "a slot refers to an object that is about to be made";
+    ObjectStored = "object.stored", "an object is made, not filled or sealed";
+    ObjectNamed = "object.named", "an object has its name, or has lost it to another one; its writer still holds it";
+    ObjectUnnamed = "object.unnamed", "an object's name is taken away, and it is not marked as deleted";
+    ObjectHeld = "object.held", "a slot holds an object, which has not been checked since";
+    ObjectReleasing = "object.releasing", "a slot does not hold its object any more, which may have to be removed";
+    ObjectReleased = "object.released", "an object is released, and removed if it had to be; the slot is not free";
+    ObjectRecovered = "object.recovered", "a dead process's object is recovered, the table of its slots is still there";
+    ObjectHand = "object.hand", "the hand of the eviction has moved, the object is not evicted";
     DetachDone = "detach.done", "a worker is detached, its process entry still alive";
 }
 

@@ -66,6 +66,8 @@ pub struct Pod<M: Memory> {
     pub(in crate::pod) local: Mutex<Vec<std::sync::Weak<LocalPin>>>,
     /// What [`Pod::extension`] has made.
     extensions: Mutex<Vec<(u64, Extension)>>,
+    /// What [`Pod::kept_extension`] has made.
+    kept: Mutex<Vec<KeptExtension>>,
     words: WordCache,
     /// Set when the background thread must end.
     closing: LocalWord,
@@ -80,6 +82,9 @@ pub struct Pod<M: Memory> {
     /// See [`Pod::on_lock_wait`].
     pub(super) tell: Option<fn(&LockWait)>,
 }
+
+/// Something that the process keeps as long as it has the pool open.
+type KeptExtension = std::sync::Arc<dyn std::any::Any + Send + Sync>;
 
 /// Something that handles keep alive.
 type Extension = std::sync::Weak<dyn std::any::Any + Send + Sync>;
@@ -109,6 +114,7 @@ impl<M: Memory> Pod<M> {
             liveness,
             local: Mutex::new(Vec::new()),
             extensions: Mutex::default(),
+            kept: Mutex::default(),
             words: WordCache::new(limits.cached_words),
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
@@ -271,6 +277,24 @@ impl<M: Memory> Pod<M> {
         let extension = std::sync::Arc::new(make());
         let kept: std::sync::Arc<dyn std::any::Any + Send + Sync> = extension.clone();
         all.push((at, std::sync::Arc::downgrade(&kept)));
+        extension
+    }
+
+    /// The same, but it lasts as long as the process has the pool open.
+    pub(crate) fn kept_extension<T: Send + Sync + 'static>(
+        &self,
+        at: u64,
+        make: impl FnOnce() -> T,
+    ) -> std::sync::Arc<T> {
+        let mut kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let extension = self.extension(at, make);
+        let this: KeptExtension = extension.clone();
+        if !kept.iter().any(|other| std::sync::Arc::ptr_eq(other, &this)) {
+            kept.push(this);
+        }
         extension
     }
 

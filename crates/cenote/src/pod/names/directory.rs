@@ -39,6 +39,8 @@ pub const KIND_TASKS: u64 = 5;
 pub const KIND_LOCKS: u64 = 6;
 /// The kind of a directory lock.
 pub const KIND_DIRECTORY_LOCK: u64 = 7;
+/// The kind of an object store.
+pub const KIND_OBJECTS: u64 = 8;
 /// The kind of an index made for comparison: one extent, with all that it has.
 pub const KIND_BASELINE: u64 = 15;
 

@@ -1,0 +1,133 @@
+//! Checking a store, for `fsck` and `stat`: every storage has a name, or is in a living process's slot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ObjectStore;
+use super::layout::{END, NAMES, Named, SLOTS, STORAGES, Storage, number_of};
+use crate::error::{Error, Result};
+use crate::index::ordered::range::Range;
+use crate::memory::Memory;
+
+/// What a store has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct AuditedObjects {
+    /// Sealed objects.
+    pub objects: u64,
+    /// Bytes of their data.
+    pub bytes: u64,
+    /// Objects that are not sealed yet, or are deleted and still viewed.
+    pub unnamed: u64,
+    /// Storages that nobody is answerable for.
+    pub lost: u64,
+    /// By process, as place plus one and generation in the high half: how many objects it views or writes.
+    pub held: BTreeMap<u64, u64>,
+}
+
+impl<M: Memory> ObjectStore<M> {
+    /// Looks at everything. Calls `suspect` for what seems wrong; while others write, that may be their writes.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn audit_objects(&self, mut suspect: impl FnMut(Error)) -> Result<AuditedObjects> {
+        let mut audited = AuditedObjects::default();
+        // Names last: a storage that gets one meanwhile is not counted as lost.
+        let mut storages = self.storages(&mut suspect)?;
+        let mut held = BTreeSet::new();
+        self.for_each_table(None, |table| {
+            *audited.held.entry(table.process).or_default() += table.referred.len() as u64;
+            held.extend(table.referred.iter().map(|(number, _)| *number));
+        })?;
+        self.map.scan(
+            Range {
+                from: &[NAMES],
+                to: Some(&[STORAGES]),
+            },
+            |_, value| {
+                match Named::decode(self.worker(), value) {
+                    Ok(named) => {
+                        audited.objects += 1;
+                        audited.bytes += named.size;
+                        match storages.remove(&named.number) {
+                            Some(size) if size == named.size => {}
+                            Some(_) => suspect(Error::corrupt("the size of an object", named.state)),
+                            None => suspect(Error::corrupt("an object without its bytes", named.state)),
+                        }
+                    }
+                    Err(error) => suspect(error),
+                }
+                true
+            },
+        )?;
+        for number in storages.into_keys() {
+            match held.contains(&number) {
+                true => audited.unnamed += 1,
+                false => audited.lost += 1,
+            }
+        }
+        audited.held.retain(|_, count| *count > 0);
+        Ok(audited)
+    }
+
+    /// All storages, and the sizes of their objects.
+    fn storages(&self, suspect: &mut impl FnMut(Error)) -> Result<BTreeMap<u64, u64>> {
+        let mut storages = BTreeMap::new();
+        self.for_each_storage(|number, storage| match storage {
+            Ok(storage) if storage.number == number => drop(storages.insert(number, storage.size)),
+            Ok(storage) => suspect(Error::corrupt("an object's number", storage.number)),
+            Err(error) => suspect(error),
+        })?;
+        Ok(storages)
+    }
+
+    fn for_each_storage(&self, mut each: impl FnMut(u64, Result<Storage>)) -> Result<()> {
+        let worker = self.worker();
+        let mut from = vec![STORAGES];
+        loop {
+            let _pin = worker.pin()?;
+            let range = Range {
+                from: &from,
+                to: Some(&[SLOTS]),
+            };
+            let next = self.map.step_records(range, |key, record| {
+                let number =
+                    number_of(key).ok_or_else(|| Error::corrupt("the key of a storage at", record))?;
+                each(number, Storage::of_record(worker, record));
+                Ok(())
+            })?;
+            match next {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// `fsck --repair`: removes what nobody is answerable for, and corrects the figure of bytes in use. No other process
+    /// has the pool open. Returns how many storages it removed.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn repair_objects(&self) -> Result<u64> {
+        self.sweep_gone()?;
+        let mut named = BTreeSet::new();
+        self.map.scan(
+            Range {
+                from: &[NAMES],
+                to: Some(&[STORAGES]),
+            },
+            |_, value| {
+                named.extend(Named::decode(self.worker(), value).ok().map(|named| named.number));
+                true
+            },
+        )?;
+        let (mut lost, mut bytes) = (Vec::new(), 0);
+        self.for_each_storage(|number, storage| match storage {
+            Ok(storage) if named.contains(&number) || self.is_held(number, None).unwrap_or(true) => {
+                bytes += storage.len
+            }
+            _ => lost.push(number),
+        })?;
+        for number in &lost {
+            self.map.remove(&super::layout::storage_key(*number))?;
+        }
+        // NO PAIR: a figure
+        self.meta.bytes().store(self.mem(), bytes);
+        debug_assert!(SLOTS < END);
+        Ok(lost.len() as u64)
+    }
+}

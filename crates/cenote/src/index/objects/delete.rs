@@ -1,0 +1,205 @@
+//! Deleting an object, and releasing a storage: who has it in a slot no longer, and looks whether it can go.
+
+use std::rc::Rc;
+
+use super::ObjectStore;
+use super::layout::{DELETED, Named, Storage, VIEWED, name_key, storage_key};
+use super::read::Viewed;
+use super::slots::{Slots, releasing};
+use crate::error::Result;
+use crate::index::common::guidelines::Guidelines;
+use crate::memory::checked::sync_word;
+use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
+use crate::pod::instance::crash::{Point, crash_point};
+
+impl<M: Memory> ObjectStore<M> {
+    /// Deletes the object of an id. Returns whether there was one. Its bytes stay until the last view of it ends; its
+    /// id is free at once.
+    ///
+    /// Cost: that of two [`OrderedMap::remove`](crate::OrderedMap::remove), an exchange, and two sync stores; if it was
+    /// ever viewed, a look at the slots of all processes.
+    pub fn delete(&self, id: &[u8]) -> Result<bool> {
+        self.finish_deferred()?;
+        self.delete_if(id, |_| true)
+    }
+
+    /// Deletes the object of an id if it is wanted. Returns whether it was there, and was wanted.
+    pub(super) fn delete_if(&self, id: &[u8], wants: impl Fn(&Named) -> bool) -> Result<bool> {
+        let key = name_key(id);
+        loop {
+            let Some((named, slot)) = self.hold(&key, &wants)? else {
+                return Ok(false);
+            };
+            // PAIRS WITH: index::objects::delete::unname
+            if sync_word(named.state).load(self.mem()) & DELETED != 0 {
+                self.release(slot, named)?;
+                continue;
+            }
+            let unnamed = self.unname(&key, named);
+            self.release(slot, named)?;
+            if unnamed? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes an object's name away, if it still has it, and marks its storage. The caller holds the storage.
+    fn unname(&self, key: &[u8], named: Named) -> Result<bool> {
+        let unnamed = self.map.remove_if(key, &named.encode())?;
+        crash_point(Point::ObjectUnnamed);
+        if unnamed && !mutant::is(Mutant::DeletedUnmarked) {
+            // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::release
+            sync_word(named.state).fetch_or(self.mem(), DELETED);
+        }
+        Ok(unnamed)
+    }
+
+    /// Releases a storage that a slot holds, and removes it if it is deleted and nobody else holds it. If that fails,
+    /// it is done later.
+    pub(super) fn release(&self, slot: SyncWord, named: Named) -> Result<()> {
+        match begin_release(self.worker(), &self.slots, slot, named)? {
+            Some(state) => self.finish_release(slot, named.number, is_viewed(state)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the storage that a slot is releasing, unless somebody holds it.
+    fn finish_release(&self, slot: SyncWord, number: u64, is_viewed: bool) -> Result<()> {
+        let done = (|| {
+            if is_viewed && self.is_held(number, None)? && !mutant::is(Mutant::HeldRemoved) {
+                return Ok(());
+            }
+            self.remove_storage(number)
+        })();
+        match done {
+            Ok(()) => free_slot(self.mem(), &self.slots, slot),
+            Err(_) => self.slots.defer(slot, number),
+        }
+        done
+    }
+
+    /// Finishes a release that has failed, because there was no room for it.
+    pub(super) fn finish_deferred(&self) -> Result<()> {
+        let Some((slot, number)) = self.slots.deferred() else {
+            return Ok(());
+        };
+        let is_deleted = (|| {
+            let _pin = self.worker().pin()?;
+            // PAIRS WITH: index::objects::slots::for_each_table
+            slot.store_seq_cst(self.mem(), releasing(number));
+            match self.map.record_of(&storage_key(number))? {
+                // PAIRS WITH: index::objects::delete::unname, index::objects::seal::abort
+                Some(record) => Ok(Storage::of_record(self.worker(), record)?
+                    .state()
+                    .load(self.mem())
+                    & DELETED
+                    != 0),
+                None => Ok(false),
+            }
+        })();
+        match is_deleted {
+            Ok(true) => self.finish_release(slot, number, true),
+            Ok(false) => {
+                free_slot(self.mem(), &self.slots, slot);
+                Ok(())
+            }
+            Err(error) => {
+                self.slots.defer(slot, number);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a living process holds a storage. The slots of one process may be left out, which is dead.
+    pub(super) fn is_held(&self, number: u64, besides: Option<u64>) -> Result<bool> {
+        let mut holders = Vec::new();
+        self.for_each_table(None, |table| {
+            if table.referred.contains(&(number, true)) && Some(table.process) != besides {
+                holders.push(table.process);
+            }
+        })?;
+        let pod = self.worker().pod();
+        let own = pod.process_identity();
+        for holder in holders {
+            if holder == own || !pod.process_is_gone(holder)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes a storage, if it is there. Several may do so at the same time.
+    pub(super) fn remove_storage(&self, number: u64) -> Result<()> {
+        let key = storage_key(number);
+        let len = {
+            let _pin = self.worker().pin()?;
+            match self.map.record_of(&key)? {
+                Some(record) => Storage::of_record(self.worker(), record)?.len,
+                None => return Ok(()),
+            }
+        };
+        if self.map.remove(&key)? {
+            // NO PAIR: a figure
+            self.meta.bytes().fetch_add(self.mem(), len.wrapping_neg());
+        }
+        Ok(())
+    }
+}
+
+/// Ends a view by any worker of the process that viewed. What cannot be done now is done later.
+///
+/// Cost: two sync stores and a sync load; if the object is deleted, and this was its last view, a handle on the store,
+/// and a removal.
+pub(crate) fn end_view_at<M: Memory>(worker: &Rc<Worker<M>>, header: u64, slots: &Slots, object: Viewed) {
+    let (slot, number) = (object.slot, object.named.number);
+    match begin_release(worker, slots, slot, object.named) {
+        Ok(None) => {}
+        Ok(Some(state)) => match ObjectStore::at(worker.clone(), header, Guidelines::SP) {
+            // A failure is deferred.
+            Ok(store) => drop(store.finish_release(slot, number, is_viewed(state))),
+            Err(_) => slots.defer(slot, number),
+        },
+        Err(_) => slots.defer(slot, number),
+    }
+}
+
+/// Has a slot say that it releases its storage. Returns the storage's state if it is deleted; else the slot is free.
+fn begin_release<M: Memory>(
+    worker: &Worker<M>,
+    slots: &Slots,
+    slot: SyncWord,
+    named: Named,
+) -> Result<Option<u64>> {
+    let mem = worker.mem();
+    let state = {
+        // The storage is in place at least until the slot says releasing, and then until the pin ends.
+        let _pin = worker.pin()?;
+        match mutant::is(Mutant::ReleasedAtOnce) {
+            true => slot.store_seq_cst(mem, 0),
+            // PAIRS WITH: index::objects::slots::for_each_table
+            false => slot.store_seq_cst(mem, releasing(named.number)),
+        }
+        // PAIRS WITH: index::objects::delete::unname, index::objects::seal::abort
+        sync_word(named.state).load(mem)
+    };
+    crash_point(Point::ObjectReleasing);
+    if state & DELETED != 0 && !mutant::is(Mutant::ReleasedUnchecked) {
+        return Ok(Some(state));
+    }
+    free_slot(mem, slots, slot);
+    Ok(None)
+}
+
+/// Whether a storage of this state was ever viewed.
+fn is_viewed(state: u64) -> bool {
+    state & VIEWED != 0 || mutant::is(Mutant::ViewNotMarked)
+}
+
+fn free_slot<M: Memory>(mem: &M, slots: &Slots, slot: SyncWord) {
+    crash_point(Point::ObjectReleased);
+    // NO PAIR: nothing is ordered by it
+    slot.store(mem, 0);
+    slots.give(slot);
+}

@@ -1,0 +1,247 @@
+//! Eviction, quotas, and times to live.
+//!
+//! **Policy:** SIEVE (Zhang et al., NSDI '24). Storages are in the order in which they were made. A *hand* goes from the
+//! oldest to the newest, and begins again. A storage that was viewed since the hand came by last loses its mark, and
+//! stays; the next one without a mark is evicted, whatever its age. A scan of objects that nobody views again is evicted
+//! behind the hand, and flushes nothing else. A view costs a mark, if the object has none.
+//!
+//! The hand is a word. Several that evict move it together; that two look at the same storage does no harm.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use super::ObjectStore;
+use super::layout::{DELETED, SEALED, SLOTS, STORAGES, Storage, VISITED, now_ms, number_of, storage_key};
+use super::write::has_expired;
+use crate::error::{Error, Result};
+use crate::index::ordered::range::Range;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::instance::crash::{Point, crash_point};
+
+/// Rounds of the hand in one call, at most: one that takes marks away, one that evicts, and what was left of the first.
+const ROUNDS_MAX: u32 = 3;
+
+/// What was evicted since the store was created. A process that dies may leave some uncounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Evictions {
+    /// Objects.
+    pub objects: u64,
+    /// Their bytes, with what surrounds them.
+    pub bytes: u64,
+    /// The sum of their ages when they were evicted, in milliseconds.
+    pub ages_ms: u64,
+    /// Objects that were deleted because their time was over; they are not among the others.
+    pub expired: u64,
+}
+
+/// What the hand has found.
+struct Candidate {
+    id: Vec<u8>,
+    storage: Storage,
+    has_expired: bool,
+}
+
+impl<M: Memory> ObjectStore<M> {
+    /// What was evicted.
+    ///
+    /// Cost: four sync loads.
+    pub fn evictions(&self) -> Evictions {
+        let mem = self.mem();
+        Evictions {
+            objects: self.meta.evicted().load(mem),
+            bytes: self.meta.evicted_bytes().load(mem),
+            ages_ms: self.meta.evicted_ages().load(mem),
+            expired: self.meta.expired().load(mem),
+        }
+    }
+
+    /// Tries what needs so many bytes until it succeeds, as long as objects can be evicted for it, or dead processes'
+    /// be removed. The attempt is told whether it should wait for room.
+    pub(super) fn with_room<T>(&self, needed: u64, mut attempt: impl FnMut(bool) -> Result<T>) -> Result<T> {
+        let full = match attempt(!self.settings.evicts) {
+            Err(error @ Error::Full { .. }) => error,
+            done => return done,
+        };
+        self.sweep_gone()?;
+        if !self.settings.evicts {
+            return match self.finish_deferred() {
+                Ok(()) => attempt(true),
+                Err(_) => Err(full),
+            };
+        }
+        loop {
+            let evicted = self.evict(needed)?;
+            match attempt(true) {
+                Err(Error::Full { .. }) if evicted > 0 => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Makes room for so many bytes in the store's quota.
+    pub(super) fn keep_quota(&self, needed: u64) -> Result<()> {
+        let limit = self.settings.bytes_max;
+        loop {
+            let used = self.bytes();
+            if limit == 0 || used.saturating_add(needed) <= limit {
+                return Ok(());
+            }
+            let too_many = used.saturating_add(needed) - limit;
+            if needed > limit || !self.settings.evicts || self.evict(too_many)? == 0 {
+                return Err(Error::Quota { needed, used, limit });
+            }
+        }
+    }
+
+    /// Evicts objects of so many bytes at least, if there are as many that are not viewed just now. Returns how many
+    /// bytes they had.
+    ///
+    /// Cost: a look at all slots; a search for each leaf of storages that the hand passes; for each object that of
+    /// [`ObjectStore::delete`].
+    pub fn evict(&self, wanted: u64) -> Result<u64> {
+        let mut held = BTreeSet::new();
+        self.for_each_table(None, |table| {
+            held.extend(table.referred.iter().map(|(number, _)| *number))
+        })?;
+        let (mut evicted, mut rounds) = (0, 0);
+        while evicted < wanted.max(1) && rounds < ROUNDS_MAX {
+            match self.advance_hand(&held)? {
+                Some(candidate) => evicted += self.evict_one(&candidate)?,
+                None => rounds += 1,
+            }
+        }
+        Ok(evicted)
+    }
+
+    /// Deletes all objects whose time is over. Returns how many.
+    ///
+    /// Cost: a scan of all names, and for each object that of [`ObjectStore::delete`].
+    pub fn expire_all(&self) -> Result<u64> {
+        let mut expired = Vec::new();
+        self.list(&[], |object| {
+            if has_expired(object.expires_ms) {
+                expired.push(object.id.to_vec());
+            }
+            ControlFlow::Continue(())
+        })?;
+        let mut count = 0;
+        for id in expired {
+            count += u64::from(self.expire(&id)?);
+        }
+        Ok(count)
+    }
+
+    /// Deletes an object if its time is over. Returns whether it did.
+    pub(super) fn expire(&self, id: &[u8]) -> Result<bool> {
+        let expired = self.delete_if(id, |named| has_expired(named.expires))?;
+        if expired {
+            // NO PAIR: a figure
+            self.meta.expired().fetch_add(self.mem(), 1);
+        }
+        Ok(expired)
+    }
+
+    /// Evicts a candidate, if it is still there. Returns its bytes.
+    fn evict_one(&self, candidate: &Candidate) -> Result<u64> {
+        let Candidate {
+            id,
+            storage,
+            has_expired,
+        } = candidate;
+        if *has_expired {
+            return Ok(if self.expire(id)? { storage.len } else { 0 });
+        }
+        if !self.delete_if(id, |named| named.number == storage.number)? {
+            return Ok(0);
+        }
+        let age = now_ms().saturating_sub(storage.created);
+        for (figure, more) in [
+            (self.meta.evicted(), 1),
+            (self.meta.evicted_bytes(), storage.len),
+            (self.meta.evicted_ages(), age),
+        ] {
+            // NO PAIR: a figure
+            figure.fetch_add(self.mem(), more);
+        }
+        Ok(storage.len)
+    }
+
+    /// Moves the hand to the next storage that may be evicted, and is not held; `None` if it has come to the end.
+    fn advance_hand(&self, held: &BTreeSet<u64>) -> Result<Option<Candidate>> {
+        let (worker, mem, hand) = (self.worker(), self.mem(), self.meta.hand());
+        loop {
+            let _pin = worker.pin()?;
+            // NO PAIR: hint
+            let passed = hand.load(mem);
+            let from = storage_key(passed.saturating_add(1));
+            let range = Range {
+                from: &from,
+                to: Some(&[SLOTS]),
+            };
+            let (mut candidate, mut last) = (None, passed);
+            let next = self.map.step_records(range, |key, record| {
+                if candidate.is_some() {
+                    return Ok(());
+                }
+                let Some(number) = number_of(key) else {
+                    return Err(Error::corrupt("the key of a storage at", record));
+                };
+                last = number;
+                let storage = Storage::of_record(worker, record)?;
+                if self.may_evict(&storage, held) {
+                    candidate = Some(Candidate {
+                        id: storage.id(mem),
+                        storage,
+                        has_expired: has_expired(storage.expires),
+                    });
+                }
+                Ok(())
+            })?;
+            let is_through = candidate.is_none() && next.is_none();
+            // NO PAIR: hint
+            hand.store(mem, if is_through { 0 } else { last });
+            crash_point(Point::ObjectHand);
+            if candidate.is_some() || is_through {
+                return Ok(candidate);
+            }
+            // A leaf without a storage: the next one begins where it ends.
+            if last == passed {
+                let beyond = next.as_deref().and_then(number_beyond);
+                // NO PAIR: hint
+                hand.store(mem, beyond.unwrap_or(0));
+                if beyond.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Whether the hand stops at a storage. Takes its mark away if not.
+    fn may_evict(&self, storage: &Storage, held: &BTreeSet<u64>) -> bool {
+        let (mem, state) = (self.mem(), storage.state());
+        // NO PAIR: hint
+        let seen = state.load(mem);
+        let is_free = !held.contains(&storage.number) || mutant::is(Mutant::HeldEvicted);
+        if seen & (SEALED | DELETED) != SEALED || !is_free {
+            return false;
+        }
+        if has_expired(storage.expires) || seen & VISITED == 0 || mutant::is(Mutant::MarkIgnored) {
+            return true;
+        }
+        // NO PAIR: hint
+        state.fetch_and(mem, !VISITED);
+        false
+    }
+}
+
+/// The number before the first storage that a fence does not exclude. Fences are keys, or begin one.
+fn number_beyond(fence: &[u8]) -> Option<u64> {
+    let (&STORAGES, rest) = fence.split_first()? else {
+        return None;
+    };
+    let mut number = [0; 8];
+    let len = rest.len().min(8);
+    number[..len].copy_from_slice(&rest[..len]);
+    u64::from_be_bytes(number).checked_sub(1)
+}

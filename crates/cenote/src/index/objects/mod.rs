@@ -1,0 +1,149 @@
+//! The object store: immutable byte strings that processes share without copying, after P³-Store (pcc-indexes, section
+//! 7.4). A writer makes an object, fills it, and *seals* it: only then has it a name. A reader *views* it where it is.
+//!
+//! One ordered map holds all of it, under four kinds of keys: settings, *names*, *storages*, and each process's *slots*.
+//! An object's bytes are the value of its storage, so all memory is the map's, which recovers it. What a crash leaves is
+//! in slots:
+//!
+//! > Whatever is stored without a name is in the slot of a process that is answerable for it.
+//!
+//! A slot refers to a storage by its number, which never repeats. The writer's does, the deleter's, and that of each
+//! view, for which it is a hazard pointer: a storage goes when it has no name any more and is in no slot. Who takes a
+//! storage out of a slot looks for that. When a process has died, others do so for each of its slots.
+//!
+//! | words | writer | what a crash leaves | who repairs it |
+//! |---|---|---|---|
+//! | slot (S) | its process | a storage without a name, or one that is not viewed any more | who recovers the process |
+//! | state of a storage (S) | anyone, bit by bit | a mark that is missing, of a storage in a slot | the same |
+//! | data of a storage (P) | its writer, before it is sealed | bytes that nobody can find | the same |
+//! | next number (S) | a writer, by an add | a number that nothing has | nobody |
+//! | bytes in use (S) | who adds or removes a storage | too high a figure, of which only quotas take notice | `fsck --repair` |
+//! | hand (S) | who evicts | the place of the next candidate | nobody |
+//!
+//! Protocol, proofs and crash analysis: `docs/protocols/objects.md`.
+
+mod audit;
+mod delete;
+mod evict;
+mod layout;
+mod list;
+mod read;
+pub mod recover;
+mod seal;
+mod settings;
+mod slots;
+mod write;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::common::guidelines::Guidelines;
+use super::common::kind::of_kind;
+use super::ordered::OrderedMap;
+use crate::causes::Structure;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::Worker;
+use crate::pod::names::directory::{self, KIND_OBJECTS};
+
+pub use audit::AuditedObjects;
+pub(crate) use delete::end_view_at;
+pub use evict::Evictions;
+pub use layout::ID_MAX;
+pub use list::ObjectInfo;
+pub use read::Viewed;
+pub use settings::ObjectSettings;
+pub use slots::Slots;
+pub use write::{NewObject, Unsealed};
+
+use layout::Meta;
+
+/// A worker's handle on an object store. Each thread has its own.
+pub struct ObjectStore<M: Memory> {
+    map: OrderedMap<M>,
+    meta: Meta,
+    slots: Arc<Slots>,
+    settings: ObjectSettings,
+}
+
+impl<M: Memory> ObjectStore<M> {
+    /// Opens the store of a name, or creates it with these settings. An existing one keeps its own.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open_or_create(
+        worker: Rc<Worker<M>>,
+        name: &str,
+        settings: &ObjectSettings,
+        guidelines: Guidelines,
+    ) -> Result<Self> {
+        let create = || layout::create(&worker);
+        let named = directory::find_or_create(&worker, name, KIND_OBJECTS, create)?;
+        let mut store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
+        store.settings = settings::found_or_made(&store.map, settings)?;
+        store.sweep_gone()?;
+        Ok(store)
+    }
+
+    /// Opens the store of a name, if there is one.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+        match directory::find(&worker, name)? {
+            Some(named) => {
+                let store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
+                store.sweep_gone()?;
+                Ok(store)
+            }
+            None => Err(Error::NoSuch {
+                kind: Structure::Objects,
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// Opens the store whose header is at an offset.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+        let meta = Meta::read(&worker, header)?;
+        let slots = slots::of_process(worker.pod(), meta.id());
+        let map = OrderedMap::at(worker, header, guidelines)?;
+        Ok(Self {
+            settings: settings::found(&map)?,
+            map,
+            meta,
+            slots,
+        })
+    }
+
+    /// The handle's worker.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn worker(&self) -> &Rc<Worker<M>> {
+        self.map.worker()
+    }
+
+    /// What it was created with.
+    pub fn settings(&self) -> &ObjectSettings {
+        &self.settings
+    }
+
+    /// Bytes that its objects occupy, with those that are not sealed, and what surrounds them: exact when nobody writes
+    /// and nobody has died, else about that.
+    ///
+    /// Cost: a sync load.
+    pub fn bytes(&self) -> u64 {
+        // NO PAIR: a figure
+        self.meta.bytes().load(self.mem())
+    }
+
+    /// Where its header is.
+    pub(crate) fn header(&self) -> u64 {
+        self.meta.header()
+    }
+
+    /// The slots of this process.
+    pub(crate) fn slots(&self) -> &Arc<Slots> {
+        &self.slots
+    }
+
+    fn mem(&self) -> &M {
+        self.worker().mem()
+    }
+}

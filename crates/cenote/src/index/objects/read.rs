@@ -1,0 +1,161 @@
+//! Viewing an object where it is.
+//!
+//! The slot is a hazard pointer, whose storage is looked at again once the slot is stored. Who deletes the object marks
+//! the storage first, and looks into slots then: one of the two sees the other.
+
+use super::ObjectStore;
+use super::layout::{DELETED, Named, Storage, VIEWED, VISITED, name_key};
+use super::slots::held;
+use super::write::has_expired;
+use crate::error::Result;
+use crate::memory::checked::{published, sync_word};
+use crate::memory::{Memory, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count::prepare_wait;
+
+/// An object that is viewed. It must be released, by any thread of the process.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub struct Viewed {
+    pub(super) named: Named,
+    pub(super) slot: SyncWord,
+}
+
+impl Viewed {
+    /// Bytes of its data.
+    pub fn size(&self) -> u64 {
+        self.named.size
+    }
+
+    /// Where its data begins: a multiple of 64.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn data(&self) -> u64 {
+        self.named.data
+    }
+
+    /// When its time is over, in milliseconds since 1970; 0 for never.
+    pub fn expires_ms(&self) -> u64 {
+        self.named.expires
+    }
+
+    /// Its metadata.
+    pub(crate) fn metadata<M: Memory>(&self, worker: &Worker<M>) -> Result<Vec<u8>> {
+        Ok(Storage::at(worker, self.named.state)?.metadata(worker.mem()))
+    }
+
+    /// Its bytes. They are what they were when it was sealed, until it is released.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn bytes<'m, M: Memory>(&self, mem: &'m M) -> &'m [u8] {
+        published(self.named.data, self.named.size).bytes(mem)
+    }
+
+    /// A copy of its bytes.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn copied<M: Memory>(&self, mem: &M) -> Vec<u8> {
+        published(self.named.data, self.named.size).copied(mem)
+    }
+}
+
+impl<M: Memory> ObjectStore<M> {
+    /// Views the object of an id.
+    ///
+    /// Cost: that of [`OrderedMap::get`](crate::OrderedMap::get), a sequentially consistent store, and a sync load; the
+    /// first time since eviction came by, an exchange.
+    pub fn view(&self, id: &[u8]) -> Result<Option<Viewed>> {
+        let key = name_key(id);
+        loop {
+            let mut has_passed = false;
+            let found = self.hold(&key, |named| {
+                has_passed = has_expired(named.expires);
+                !has_passed
+            })?;
+            if has_passed {
+                self.expire(id)?;
+                return Ok(None);
+            }
+            let Some((named, slot)) = found else {
+                return Ok(None);
+            };
+            let is_there = self.mark_viewed(named);
+            // PAIRS WITH: index::objects::slots::for_each_table
+            mutant::also(Mutant::HeldLate, || {
+                slot.store_seq_cst(self.mem(), held(named.number))
+            });
+            if is_there {
+                return Ok(Some(Viewed { named, slot }));
+            }
+            self.release(slot, named)?;
+        }
+    }
+
+    /// Marks an object in the slot of this thread as viewed. `false` if it was deleted before.
+    fn mark_viewed(&self, named: Named) -> bool {
+        const MARKS: u64 = VIEWED | VISITED;
+        let (mem, state) = (self.mem(), sync_word(named.state));
+        // PAIRS WITH: index::objects::delete::unname
+        let seen = state.load(mem);
+        if seen & MARKS == MARKS || mutant::is(Mutant::ViewNotMarked) {
+            return seen & DELETED == 0 || mutant::is(Mutant::ViewNotChecked);
+        }
+        // PAIRS WITH: index::objects::delete::unname
+        state.fetch_or(mem, MARKS) & DELETED == 0 || mutant::is(Mutant::ViewNotChecked)
+    }
+
+    /// Finds what a name refers to, if `wants` it, and has a slot hold it: as long as the storage is not marked as
+    /// deleted once this has returned, it stays in place.
+    pub(super) fn hold(
+        &self,
+        key: &[u8],
+        wants: impl FnOnce(&Named) -> bool,
+    ) -> Result<Option<(Named, SyncWord)>> {
+        let (worker, mem) = (self.worker(), self.mem());
+        let slot = self.take_slot()?;
+        let held = (|| {
+            // The name was there under the pin, so the storage stays at least until the pin ends.
+            let _pin = worker.pin()?;
+            let Some(named) = self.find(key)?.filter(wants) else {
+                return Ok(None);
+            };
+            if !mutant::is(Mutant::HeldLate) {
+                // PAIRS WITH: index::objects::slots::for_each_table
+                slot.store_seq_cst(mem, held(named.number));
+            }
+            crash_point(Point::ObjectHeld);
+            Ok(Some(named))
+        })();
+        match held {
+            Ok(Some(named)) => Ok(Some((named, slot))),
+            Ok(None) => {
+                self.slots.give(slot);
+                Ok(None)
+            }
+            Err(error) => {
+                self.slots.give(slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// The metadata of an object that is viewed.
+    ///
+    /// Cost: two misses, and those of the metadata.
+    pub fn metadata(&self, object: &Viewed) -> Result<Vec<u8>> {
+        object.metadata(self.worker())
+    }
+
+    /// Ends a view.
+    ///
+    /// Cost: two sync stores and a sync load; if the object is deleted, and this was its last view, that of its
+    /// removal.
+    pub fn end_view(&self, object: Viewed) -> Result<()> {
+        self.release(object.slot, object.named)
+    }
+
+    /// The caller is about to wait until another object is sealed, and looks once more before it does. Returns what
+    /// [`Kernel::wait`](crate::memory::Kernel::wait) needs.
+    pub(crate) fn prepare_wait(&self) -> (u64, u32) {
+        prepare_wait(self.mem(), self.meta.seals())
+    }
+}

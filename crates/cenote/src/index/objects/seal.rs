@@ -1,0 +1,114 @@
+//! Sealing: the object gets its name, by one insert, or gives way to one that has it.
+
+use super::layout::{DELETED, SEALED, name_key};
+use super::write::Unsealed;
+use super::{ObjectStore, slots::held};
+use crate::error::Result;
+use crate::index::common::outcome::Replace;
+use crate::memory::Memory;
+use crate::memory::checked::sync_word;
+use crate::mutant::{self, Mutant};
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count::notify_waiting;
+
+impl<M: Memory> ObjectStore<M> {
+    /// Seals an object. Returns whether it has its name now; `false` if another one has it: this one is gone then.
+    ///
+    /// Cost: that of [`OrderedMap::insert`](crate::OrderedMap::insert), and a sync store or two; on incoherent memory
+    /// the write-back of its data.
+    ///
+    /// # Errors
+    ///
+    /// If the pool is full. The object is gone.
+    pub fn seal(&self, object: Unsealed) -> Result<bool> {
+        self.complete(&object);
+        let (key, value) = (name_key(&object.id), object.named.encode());
+        let sealed = self.with_room(0, |_| self.map.insert(&key, &value));
+        crash_point(Point::ObjectNamed);
+        match sealed {
+            Ok(true) => {
+                self.notify();
+                self.release(object.slot, object.named)?;
+            }
+            Ok(false) | Err(_) => self.abort(object)?,
+        }
+        sealed
+    }
+
+    /// Seals an object in the place of the one that has its name, if there is one. Returns whether there was. Views of
+    /// the old object stay as they are.
+    ///
+    /// Cost: that of [`ObjectStore::seal`] and of [`ObjectStore::delete`].
+    ///
+    /// # Errors
+    ///
+    /// If the pool is full. The object is gone, and the other one is as it was.
+    pub fn seal_over(&self, object: Unsealed) -> Result<bool> {
+        self.complete(&object);
+        match self.name_over(&object) {
+            Ok(replaced) => {
+                self.notify();
+                self.release(object.slot, object.named)?;
+                Ok(replaced)
+            }
+            Err(error) => {
+                self.abort(object)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn name_over(&self, object: &Unsealed) -> Result<bool> {
+        let (key, value) = (name_key(&object.id), object.named.encode());
+        loop {
+            if self.with_room(0, |_| self.map.insert(&key, &value))? {
+                return Ok(false);
+            }
+            let Some((old, slot)) = self.hold(&key, |_| true)? else {
+                continue;
+            };
+            let replaced = self.with_room(0, |_| self.map.replace(&key, &old.encode(), &value));
+            crash_point(Point::ObjectUnnamed);
+            let has_replaced = matches!(replaced, Ok(Replace::Replaced));
+            if has_replaced && !mutant::is(Mutant::ReplacedKept) {
+                // PAIRS WITH: index::objects::read::view, index::objects::delete::release
+                sync_word(old.state).fetch_or(self.mem(), DELETED);
+            }
+            self.release(slot, old)?;
+            replaced?;
+            if has_replaced {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Gives an object up that is not sealed.
+    ///
+    /// Cost: that of [`OrderedMap::remove`](crate::OrderedMap::remove), and two sync stores.
+    pub fn abort(&self, object: Unsealed) -> Result<()> {
+        if !mutant::is(Mutant::LoserKept) {
+            // PAIRS WITH: index::objects::delete::release
+            sync_word(object.named.state).fetch_or(self.mem(), DELETED);
+        }
+        self.release(object.slot, object.named)
+    }
+
+    /// Completes an object's bytes before it gets a name.
+    fn complete(&self, object: &Unsealed) {
+        let mem = self.mem();
+        debug_assert_eq!(object.slot.load(mem), held(object.named.number));
+        if !M::COHERENT && !mutant::is(Mutant::DataNotWrittenBack) {
+            mem.write_back(object.named.data, object.named.size);
+            mem.fence();
+        }
+        // For whoever evicts: what is not sealed is left alone.
+        // NO PAIR: hint
+        sync_word(object.named.state).store(mem, SEALED);
+    }
+
+    /// Wakes threads that wait for an object.
+    fn notify(&self) {
+        // The name was ordered before by its exchange.
+        notify_waiting(self.mem(), self.meta.seals());
+    }
+}

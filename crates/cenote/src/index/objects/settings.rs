@@ -1,0 +1,71 @@
+//! What a store was created with.
+
+use super::layout::SETTINGS;
+use crate::error::{Error, Result};
+use crate::index::ordered::OrderedMap;
+use crate::memory::Memory;
+
+/// What an object store is created with. All processes that open it go by that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct ObjectSettings {
+    /// Whether objects are evicted when there is no room for a new one: those that were not viewed lately, the oldest
+    /// first (SIEVE). Objects that are viewed at the moment stay.
+    pub evicts: bool,
+    /// The most bytes that its objects may occupy, with what surrounds them; 0 for as many as the pool has.
+    pub bytes_max: u64,
+    /// The time to live of objects that say none themselves, in milliseconds; 0 for ever.
+    pub ttl_ms: u64,
+}
+
+impl ObjectSettings {
+    /// Objects are evicted when the pool is full.
+    pub fn cache() -> Self {
+        Self {
+            evicts: true,
+            ..Self::default()
+        }
+    }
+
+    fn encode(self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        let words = [u64::from(self.evicts), self.bytes_max, self.ttl_ms];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let (words, _) = bytes.as_chunks::<8>();
+        match words {
+            [evicts, bytes_max, ttl_ms] => Ok(Self {
+                evicts: u64::from_le_bytes(*evicts) != 0,
+                bytes_max: u64::from_le_bytes(*bytes_max),
+                ttl_ms: u64::from_le_bytes(*ttl_ms),
+            }),
+            _ => Err(Error::corrupt(
+                "an object store's settings of bytes",
+                bytes.len() as u64,
+            )),
+        }
+    }
+}
+
+/// The settings of a store. A creator that died may have left none: then they are the default.
+pub(super) fn found<M: Memory>(map: &OrderedMap<M>) -> Result<ObjectSettings> {
+    match map.get_copied(SETTINGS)? {
+        Some(bytes) => ObjectSettings::decode(&bytes),
+        None => Ok(ObjectSettings::default()),
+    }
+}
+
+/// The same; makes these if there are none.
+pub(super) fn found_or_made<M: Memory>(
+    map: &OrderedMap<M>,
+    settings: &ObjectSettings,
+) -> Result<ObjectSettings> {
+    match map.insert(SETTINGS, &settings.encode())? {
+        true => Ok(*settings),
+        false => found(map),
+    }
+}

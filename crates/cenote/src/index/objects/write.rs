@@ -1,0 +1,191 @@
+//! Making an object, and filling it. Nobody else can find it meanwhile.
+
+use std::cell::Cell;
+
+use super::ObjectStore;
+use super::layout::{Head, ID_MAX, METADATA_MAX, Named, SIZE_MAX, name_key, now_ms, storage_key};
+use super::slots::held;
+use crate::causes::Setting;
+use crate::error::{Error, Result};
+use crate::index::ordered::write::Made;
+use crate::memory::checked::{guarded, unpublished};
+use crate::memory::{Mapped, Memory, SyncWord};
+use crate::mutant::{self, Mutant};
+use crate::pod::instance::crash::{Point, crash_point};
+
+/// What a new object has besides its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewObject<'a> {
+    /// Bytes that say what it is, at most 1 MiB.
+    pub metadata: &'a [u8],
+    /// How long it lives, in milliseconds; 0 for as long as the store's settings say.
+    pub ttl_ms: u64,
+}
+
+/// An object that is being filled. It must be sealed or aborted.
+#[must_use]
+#[derive(Debug)]
+pub struct Unsealed {
+    pub(super) named: Named,
+    pub(super) slot: SyncWord,
+    pub(super) id: Vec<u8>,
+}
+
+impl Unsealed {
+    /// Bytes of its data.
+    pub fn size(&self) -> u64 {
+        self.named.size
+    }
+
+    /// Where its data begins: a multiple of 64.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn data(&self) -> u64 {
+        self.named.data
+    }
+
+    /// Its bytes.
+    pub(crate) fn as_mut_slice<M: Mapped>(&mut self, mem: &M) -> &mut [u8] {
+        let (at, len) = (self.named.data, self.named.size);
+        let first = guarded(at, len).pointer(mem);
+        // SAFETY: the bytes are mapped as long as `mem` is, which the store keeps as long as it lends itself; nobody
+        // else may read or write them before they are sealed, which takes this away.
+        unsafe { std::slice::from_raw_parts_mut(first, len as usize) }
+    }
+}
+
+impl<M: Memory> ObjectStore<M> {
+    /// Makes an object of so many bytes, which are undefined; `None` if there is one of this id.
+    ///
+    /// Cost: that of [`OrderedMap::insert`](crate::OrderedMap::insert), two exchanges, and a sync store.
+    pub fn make(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<Option<Unsealed>> {
+        check(id, size, new)?;
+        if self.contains(id)? {
+            return Ok(None);
+        }
+        self.make_beside(id, size, new).map(Some)
+    }
+
+    /// The same, whether there is one of this id or not.
+    ///
+    /// Cost: that of [`ObjectStore::make`], without the search.
+    pub fn make_beside(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<Unsealed> {
+        check(id, size, new)?;
+        self.finish_deferred()?;
+        let mem = self.mem();
+        let slot = self.take_slot()?;
+        // NO PAIR: a number
+        let number = self.meta.numbers().fetch_add(mem, 1) + 1;
+        let ttl = if new.ttl_ms == 0 {
+            self.settings.ttl_ms
+        } else {
+            new.ttl_ms
+        };
+        let created = now_ms();
+        let head = Head {
+            number,
+            size,
+            created,
+            expires: if ttl == 0 { 0 } else { created.saturating_add(ttl) },
+            id,
+            metadata: new.metadata,
+        };
+        if !mutant::is(Mutant::StoredBeforeSlot) {
+            // Before the storage: if this process dies, whoever recovers it looks for the storage.
+            slot.store_seq_cst(mem, held(number));
+        }
+        crash_point(Point::ObjectSlot);
+        let made = self.store(&head);
+        mutant::also(Mutant::StoredBeforeSlot, || {
+            crash_point(Point::ObjectStored);
+            slot.store_seq_cst(mem, held(number));
+        });
+        crash_point(Point::ObjectStored);
+        match made {
+            Ok(named) => Ok(Unsealed {
+                named,
+                slot,
+                id: id.to_vec(),
+            }),
+            Err(error) => {
+                slot.store(mem, 0);
+                self.slots.give(slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a storage.
+    fn store(&self, head: &Head<'_>) -> Result<Named> {
+        let mem = self.mem();
+        let len = head.value_len();
+        self.keep_quota(len)?;
+        let named = Cell::new(None);
+        let make = |value| named.set(Some(head.write(mem, value)));
+        let made = Made { len, make: &make };
+        let key = storage_key(head.number);
+        let inserted = self.with_room(len, |waits| self.map.insert_made(&key, made, waits))?;
+        match (inserted, named.get()) {
+            (true, Some(named)) => {
+                // NO PAIR: a figure
+                self.meta.bytes().fetch_add(mem, len);
+                Ok(named)
+            }
+            _ => Err(Error::corrupt("a storage of a new number, seen", head.number)),
+        }
+    }
+
+    /// Writes some of an object's bytes.
+    ///
+    /// # Panics
+    ///
+    /// If they go beyond its end.
+    pub fn fill(&self, object: &Unsealed, from: u64, bytes: &[u8]) {
+        let len = bytes.len() as u64;
+        let ends_inside = from.checked_add(len).is_some_and(|end| end <= object.named.size);
+        assert!(
+            ends_inside,
+            "bytes from {from} on, {len}, of an object of {}",
+            object.named.size
+        );
+        unpublished(object.named.data + from, len).write(self.mem(), bytes);
+    }
+
+    /// Whether there is an object of this id, whose time is not over.
+    ///
+    /// Cost: that of [`OrderedMap::get`](crate::OrderedMap::get).
+    pub fn contains(&self, id: &[u8]) -> Result<bool> {
+        Ok(self
+            .find(&name_key(id))?
+            .is_some_and(|named| !has_expired(named.expires)))
+    }
+
+    /// What a name refers to.
+    pub(super) fn find(&self, key: &[u8]) -> Result<Option<Named>> {
+        let value = self.map.get(key)?;
+        value
+            .map(|value| Named::decode(self.worker(), &value))
+            .transpose()
+    }
+}
+
+/// Whether the time of an object is over.
+pub(super) fn has_expired(expires: u64) -> bool {
+    expires != 0 && now_ms() >= expires
+}
+
+fn check(id: &[u8], size: u64, new: &NewObject<'_>) -> Result<()> {
+    if id.len() > ID_MAX {
+        return Err(Error::KeyTooLong {
+            len: id.len(),
+            max: ID_MAX,
+        });
+    }
+    if size > SIZE_MAX || new.metadata.len() > METADATA_MAX {
+        return Err(Error::Option {
+            option: Setting::ObjectSize,
+            value: format!("{size} bytes, {} of metadata", new.metadata.len()),
+            why: "an object has at most 2^47 bytes, and its metadata 2^20",
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Object stores by their users' surface, on all kinds of memory: what is sealed is there for all, views keep bytes, and
+//! all memory comes back.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use cenote::objects::{NewObject, ObjectSettings, Objects};
+use cenote::{Backend, Coherent, Delegated, Error, Noncoherent, Options, Pool};
+
+fn pool<M: Backend>(max: u64) -> (tempfile::TempDir, Pool<M>) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        size: 1 << 20,
+        max,
+        ..Options::default()
+    };
+    let pool = Pool::create(folder.path().join("pool"), &options).unwrap();
+    (folder, pool)
+}
+
+fn bytes(n: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|at| n.wrapping_add(at as u8)).collect()
+}
+
+fn ids<M: Backend>(objects: &Objects<M>, prefix: &[u8]) -> Vec<Vec<u8>> {
+    let mut ids = Vec::new();
+    let each = |object: cenote::objects::ObjectInfo| {
+        ids.push(object.id);
+        ControlFlow::Continue(())
+    };
+    objects.list(prefix, each).unwrap();
+    ids
+}
+
+/// Nothing is wrong, nothing leaks, and nobody holds anything.
+fn check<M: Backend>(pool: &Pool<M>, objects: u64) {
+    pool.collect().unwrap();
+    let report = pool.fsck().unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+    let found = &report.objects[0].found;
+    assert_eq!((found.objects, found.unnamed, found.lost), (objects, 0, 0));
+    assert!(found.held.is_empty(), "{:?}", found.held);
+}
+
+fn lives<M: Backend>() {
+    let (_folder, pool) = pool::<M>(64 << 20);
+    let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
+    for (n, len) in [(1, 0), (2, 1), (3, 64), (4, 1000), (5, 70_000), (6, 3 << 20)] {
+        assert!(objects.put(&[n], &bytes(n, len)).unwrap());
+        assert!(!objects.put(&[n], b"another").unwrap());
+        let view = objects.get(&[n]).unwrap().unwrap();
+        assert_eq!(*view, bytes(n, len));
+        assert!(view.is_empty() || (view.as_ptr() as usize).is_multiple_of(64));
+    }
+    assert_eq!(ids(&objects, b""), [[1], [2], [3], [4], [5], [6]]);
+
+    // In place, with metadata, and another one that is faster.
+    let new = NewObject {
+        metadata: b"int32",
+        ..NewObject::default()
+    };
+    let mut writer = objects.create(b"ten", 10, &new).unwrap().unwrap();
+    writer.as_mut_slice().fill(7);
+    assert!(objects.get(b"ten").unwrap().is_none());
+    let mut slower = objects.create(b"ten", 4, &NewObject::default()).unwrap().unwrap();
+    slower.write(0, &[8; 4]);
+    assert!(writer.seal().unwrap());
+    assert!(!slower.seal().unwrap());
+    let view = objects.get(b"ten").unwrap().unwrap();
+    assert_eq!(
+        (&*view, view.metadata().unwrap().as_slice()),
+        (&[7; 10][..], &b"int32"[..])
+    );
+    let info = objects.stat(b"ten").unwrap().unwrap();
+    assert_eq!(
+        (info.size, info.metadata.as_slice(), info.is_viewed),
+        (10, &b"int32"[..], true)
+    );
+
+    // Views outlast replacement and deletion, in other threads too.
+    assert!(objects.replace(b"ten", &[9; 20], &NewObject::default()).unwrap());
+    assert!(!objects.replace(b"eleven", &[1], &NewObject::default()).unwrap());
+    let newer = objects.get(b"ten").unwrap().unwrap();
+    assert!(objects.delete(b"ten").unwrap());
+    assert!(!objects.delete(b"ten").unwrap());
+    assert!(objects.put(b"ten", &bytes(1, 10)).unwrap());
+    std::thread::spawn(move || {
+        assert_eq!((&*view, &*newer), (&[7; 10][..], &[9; 20][..]));
+    })
+    .join()
+    .unwrap();
+
+    // What is not sealed is gone.
+    drop(objects.create(b"never", 1 << 20, &NewObject::default()).unwrap());
+    assert!(!objects.contains(b"never").unwrap());
+    check(&pool, 8);
+    for id in ids(&objects, b"") {
+        assert!(objects.delete(&id).unwrap());
+    }
+    check(&pool, 0);
+    assert_eq!(objects.bytes(), 0);
+}
+
+#[test]
+fn objects_live_from_seal_to_last_view() {
+    lives::<Coherent>();
+    lives::<Noncoherent>();
+    lives::<Delegated>();
+}
+
+#[test]
+fn a_waiter_is_woken() {
+    let (_folder, pool) = pool::<Coherent>(64 << 20);
+    let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
+    assert!(objects.wait(b"soon", Duration::from_millis(1)).unwrap().is_none());
+    let other = pool.clone();
+    let waiter = std::thread::spawn(move || {
+        let objects = other.existing_objects("store").unwrap();
+        let view = objects.wait(b"soon", Duration::from_secs(60)).unwrap().unwrap();
+        view.to_vec()
+    });
+    assert!(objects.put(b"other", b"no").unwrap());
+    assert!(objects.put(b"soon", b"yes").unwrap());
+    assert_eq!(waiter.join().unwrap(), b"yes");
+}
+
+fn evicts<M: Backend>() {
+    let (_folder, pool) = pool::<M>(16 << 20);
+    let objects = pool.objects("cache", &ObjectSettings::cache()).unwrap();
+    assert!(objects.put(b"viewed", &bytes(1, 1 << 20)).unwrap());
+    let view = objects.get(b"viewed").unwrap().unwrap();
+    for n in 0_u32..200 {
+        assert!(objects.put(&n.to_be_bytes(), &bytes(n as u8, 300_000)).unwrap());
+        let last = objects.get(&n.to_be_bytes()).unwrap().unwrap();
+        assert_eq!(*last, bytes(n as u8, 300_000));
+    }
+    assert_eq!(*view, bytes(1, 1 << 20));
+    assert!(objects.contains(b"viewed").unwrap());
+    assert!(objects.evictions().objects >= 150, "{:?}", objects.evictions());
+    drop(view);
+    let left = ids(&objects, b"").len() as u64;
+    check(&pool, left);
+    // One that is larger than all that there is evicts nothing forever, and says so.
+    assert!(matches!(
+        objects.put(b"huge", &vec![0; 15 << 20]),
+        Err(Error::Full { .. }) | Ok(true)
+    ));
+    assert!(objects.put(b"small", b"again").unwrap());
+}
+
+#[test]
+fn a_cache_evicts_what_nobody_views() {
+    evicts::<Coherent>();
+    evicts::<Noncoherent>();
+}
+
+#[test]
+fn quotas_and_times_hold() {
+    let (_folder, pool) = pool::<Coherent>(64 << 20);
+    let settings = ObjectSettings {
+        bytes_max: 1 << 20,
+        ..ObjectSettings::default()
+    };
+    let objects = pool.objects("small", &settings).unwrap();
+    assert!(objects.put(b"a", &[0; 600_000]).unwrap());
+    assert!(matches!(
+        objects.put(b"b", &[0; 600_000]),
+        Err(Error::Quota { limit: 1_048_576, .. })
+    ));
+    assert!(objects.delete(b"a").unwrap());
+    assert!(objects.put(b"b", &[0; 600_000]).unwrap());
+    // The settings of the one that is there.
+    let again = pool.objects("small", &ObjectSettings::cache()).unwrap();
+    assert_eq!(again.settings(), &settings);
+
+    let short = NewObject {
+        ttl_ms: 1,
+        ..NewObject::default()
+    };
+    assert!(objects.put_with(b"short", b"lived", &short).unwrap());
+    assert!(objects.put_with(b"other", b"one", &short).unwrap());
+    std::thread::sleep(Duration::from_millis(5));
+    assert!(objects.get(b"short").unwrap().is_none());
+    assert_eq!(objects.expire().unwrap(), 1);
+    assert!(objects.put(b"short", b"again").unwrap());
+    assert_eq!(objects.evictions().expired, 2);
+
+    assert!(matches!(
+        objects.put(&[0; 5000], b""),
+        Err(Error::KeyTooLong { .. })
+    ));
+    assert!(matches!(
+        objects.create(b"x", u64::MAX, &short),
+        Err(Error::Option { .. })
+    ));
+    assert!(matches!(pool.map("small"), Err(Error::OtherKind { .. })));
+    assert!(matches!(pool.existing_objects("none"), Err(Error::NoSuch { .. })));
+    check(&pool, 2);
+}
+
+#[test]
+fn many_views_take_more_tables_of_slots() {
+    let (_folder, pool) = pool::<Coherent>(64 << 20);
+    let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
+    assert!(objects.put(b"a", b"b").unwrap());
+    let views: Vec<_> = (0..1000).map(|_| objects.get(b"a").unwrap().unwrap()).collect();
+    assert!(objects.delete(b"a").unwrap());
+    assert!(views.iter().all(|view| **view == *b"b"));
+    drop(views);
+    check(&pool, 0);
+    assert_eq!(objects.bytes(), 0);
+}
