@@ -61,6 +61,12 @@ pub fn trial(mutant: Mutant) -> Trial {
         ClaimOfTheDead | PhaseNotAwaited | ResultReplaced | SecondResultKept => {
             quick(coherent(Tasks, 3, 2, 8, 2, Random))
         }
+        AbortedDataKept | DataNotWrittenBack => quick(noncoherent(Objects, 3, 2, 14, 2, Random)),
+        StoredBeforeSlot | ReplacedKept | LoserKept | ViewNotMarked | ViewNotChecked | HeldLate
+        | DeletedUnmarked | ReleasedAtOnce | ReleasedUnchecked | HeldRemoved | TableFirst
+        | NameNotLookedUp | UnnamedKept | HeldEvicted | MarkIgnored => {
+            quick(coherent(Objects, 3, 2, 14, 2, Random))
+        }
         ResultNotWrittenBack | TasksCountNotDropped | TasksNotWrittenBack => {
             quick(noncoherent(Tasks, 3, 2, 8, 2, Random))
         }

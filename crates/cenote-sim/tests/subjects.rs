@@ -173,6 +173,11 @@ fn places() {
 }
 
 #[test]
+fn objects() {
+    all_cases(Subject::Objects);
+}
+
+#[test]
 fn tasks() {
     all_cases(Subject::Tasks);
 }

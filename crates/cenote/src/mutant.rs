@@ -61,6 +61,7 @@ mutants! {
     ReplacedKept = "replaced-kept", "an object whose name another one has got is not marked as deleted";
     LoserKept = "loser-kept", "an object that has found its name taken is not marked as deleted";
     DataNotWrittenBack = "data-not-written-back", "an object is sealed without its bytes having been written back";
+    AbortedDataKept = "aborted-data-kept", "the bytes of an object that is given up stay in its writer's cache";
     ViewNotMarked = "view-not-marked", "a view does not mark its object as viewed";
     ViewNotChecked = "view-not-checked", "a view does not check whether its object has been deleted";
     HeldLate = "held-late", "a slot holds an object only after that was checked";

@@ -65,7 +65,7 @@ const EARLY: u32 = 5;
 /// Up to so many steps pass before, so that some read while the root moves.
 const LATE: u64 = 128;
 /// Marks values that take a frame: what a level leaves is used for them at once.
-const LARGE: u64 = 1 << 63;
+pub(super) const LARGE: u64 = 1 << 63;
 /// Frames that a pool begins with.
 const FRAMES: u64 = 6;
 

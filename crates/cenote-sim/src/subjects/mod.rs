@@ -22,6 +22,7 @@ mod log;
 mod machines;
 mod messages;
 mod names;
+mod objects;
 mod observers;
 mod ordered;
 mod own;
@@ -142,6 +143,8 @@ pub enum Subject {
     Places,
     /// The same, of which some have the pool alone for a while, as who repairs it.
     Repairs,
+    /// An object store.
+    Objects,
     /// A task list, in three phases.
     Tasks,
     /// Spin locks.
@@ -197,7 +200,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -219,6 +222,7 @@ impl Subject {
         Self::Instances,
         Self::Places,
         Self::Repairs,
+        Self::Objects,
         Self::Tasks,
         Self::Spin,
         Self::Mutex,
@@ -278,6 +282,7 @@ impl Subject {
             Self::Instances => "instances",
             Self::Places => "places",
             Self::Repairs => "repairs",
+            Self::Objects => "objects",
             Self::Tasks => "tasks",
             Self::Spin => "spin",
             Self::Mutex => "mutex",
@@ -424,6 +429,7 @@ impl Subject {
             Self::Names => names::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Repairs => repairs::scenario(load, parameters),
+            Self::Objects => objects::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
             Self::Spin => locks::scenario(load, LockKind::Spin, parameters),
             Self::Mutex => locks::scenario(load, LockKind::Mutex, parameters),

@@ -32,7 +32,7 @@ impl<M: Memory> ObjectStore<M> {
         let mut storages = self.storages(&mut suspect)?;
         let mut held = BTreeSet::new();
         self.for_each_table(None, |table| {
-            *audited.held.entry(table.process).or_default() += table.referred.len() as u64;
+            *audited.held.entry(table.process).or_default() += table.held().count() as u64;
             held.extend(table.referred.iter().map(|(number, _)| *number));
         })?;
         self.map.scan(

@@ -74,7 +74,7 @@ impl<M: Memory> ObjectStore<M> {
             self.remove_storage(number)
         })();
         match done {
-            Ok(()) => free_slot(self.mem(), &self.slots, slot),
+            Ok(()) => free_slot(&self.slots, slot),
             Err(_) => self.slots.defer(slot, number),
         }
         done
@@ -102,7 +102,7 @@ impl<M: Memory> ObjectStore<M> {
         match is_deleted {
             Ok(true) => self.finish_release(slot, number, true),
             Ok(false) => {
-                free_slot(self.mem(), &self.slots, slot);
+                free_slot(&self.slots, slot);
                 Ok(())
             }
             Err(error) => {
@@ -188,7 +188,7 @@ fn begin_release<M: Memory>(
     if state & DELETED != 0 && !mutant::is(Mutant::ReleasedUnchecked) {
         return Ok(Some(state));
     }
-    free_slot(mem, slots, slot);
+    free_slot(slots, slot);
     Ok(None)
 }
 
@@ -197,9 +197,9 @@ fn is_viewed(state: u64) -> bool {
     state & VIEWED != 0 || mutant::is(Mutant::ViewNotMarked)
 }
 
-fn free_slot<M: Memory>(mem: &M, slots: &Slots, slot: SyncWord) {
+/// Gives back a slot that does not hold anything. It keeps what it says: that it releases a storage. A store of 0 would
+/// have to be complete before another thread takes the slot.
+fn free_slot(slots: &Slots, slot: SyncWord) {
     crash_point(Point::ObjectReleased);
-    // NO PAIR: nothing is ordered by it
-    slot.store(mem, 0);
     slots.give(slot);
 }

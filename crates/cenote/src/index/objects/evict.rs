@@ -101,9 +101,7 @@ impl<M: Memory> ObjectStore<M> {
     /// [`ObjectStore::delete`].
     pub fn evict(&self, wanted: u64) -> Result<u64> {
         let mut held = BTreeSet::new();
-        self.for_each_table(None, |table| {
-            held.extend(table.referred.iter().map(|(number, _)| *number))
-        })?;
+        self.for_each_table(None, |table| held.extend(table.held()))?;
         let (mut evicted, mut rounds) = (0, 0);
         while evicted < wanted.max(1) && rounds < ROUNDS_MAX {
             match self.advance_hand(&held)? {
@@ -120,7 +118,7 @@ impl<M: Memory> ObjectStore<M> {
     pub fn expire_all(&self) -> Result<u64> {
         let mut expired = Vec::new();
         self.list(&[], |object| {
-            if has_expired(object.expires_ms) {
+            if has_expired(self.mem(), object.expires_ms) {
                 expired.push(object.id.to_vec());
             }
             ControlFlow::Continue(())
@@ -134,7 +132,7 @@ impl<M: Memory> ObjectStore<M> {
 
     /// Deletes an object if its time is over. Returns whether it did.
     pub(super) fn expire(&self, id: &[u8]) -> Result<bool> {
-        let expired = self.delete_if(id, |named| has_expired(named.expires))?;
+        let expired = self.delete_if(id, |named| has_expired(self.mem(), named.expires))?;
         if expired {
             // NO PAIR: a figure
             self.meta.expired().fetch_add(self.mem(), 1);
@@ -155,7 +153,7 @@ impl<M: Memory> ObjectStore<M> {
         if !self.delete_if(id, |named| named.number == storage.number)? {
             return Ok(0);
         }
-        let age = now_ms().saturating_sub(storage.created);
+        let age = now_ms(self.mem()).saturating_sub(storage.created);
         for (figure, more) in [
             (self.meta.evicted(), 1),
             (self.meta.evicted_bytes(), storage.len),
@@ -193,7 +191,7 @@ impl<M: Memory> ObjectStore<M> {
                     candidate = Some(Candidate {
                         id: storage.id(mem),
                         storage,
-                        has_expired: has_expired(storage.expires),
+                        has_expired: has_expired(self.mem(), storage.expires),
                     });
                 }
                 Ok(())
@@ -226,7 +224,8 @@ impl<M: Memory> ObjectStore<M> {
         if seen & (SEALED | DELETED) != SEALED || !is_free {
             return false;
         }
-        if has_expired(storage.expires) || seen & VISITED == 0 || mutant::is(Mutant::MarkIgnored) {
+        if has_expired(self.mem(), storage.expires) || seen & VISITED == 0 || mutant::is(Mutant::MarkIgnored)
+        {
             return true;
         }
         // NO PAIR: hint

@@ -347,8 +347,6 @@ impl Storage {
 }
 
 /// Milliseconds since 1970, by the clock that all hosts have about right.
-pub(super) fn now_ms() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+pub(super) fn now_ms<M: Memory>(mem: &M) -> u64 {
+    mem.kernel().now() / 1_000_000
 }

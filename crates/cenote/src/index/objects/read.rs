@@ -68,7 +68,7 @@ impl<M: Memory> ObjectStore<M> {
         loop {
             let mut has_passed = false;
             let found = self.hold(&key, |named| {
-                has_passed = has_expired(named.expires);
+                has_passed = has_expired(self.mem(), named.expires);
                 !has_passed
             })?;
             if has_passed {

@@ -86,9 +86,16 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// Cost: that of [`OrderedMap::remove`](crate::OrderedMap::remove), and two sync stores.
     pub fn abort(&self, object: Unsealed) -> Result<()> {
+        let mem = self.mem();
+        if !M::COHERENT && !mutant::is(Mutant::AbortedDataKept) {
+            // Complete before the storage is retired: its memory may be reused when this process has left.
+            mem.invalidate(object.named.data, object.named.size);
+            mem.fence();
+        }
+        self.worker().pod().has_flushed(object.named.data);
         if !mutant::is(Mutant::LoserKept) {
             // PAIRS WITH: index::objects::delete::release
-            sync_word(object.named.state).fetch_or(self.mem(), DELETED);
+            sync_word(object.named.state).fetch_or(mem, DELETED);
         }
         self.release(object.slot, object.named)
     }
@@ -100,6 +107,7 @@ impl<M: Memory> ObjectStore<M> {
         if !M::COHERENT && !mutant::is(Mutant::DataNotWrittenBack) {
             mem.write_back(object.named.data, object.named.size);
             mem.fence();
+            self.worker().pod().has_flushed(object.named.data);
         }
         // For whoever evicts: what is not sealed is left alone.
         // NO PAIR: hint

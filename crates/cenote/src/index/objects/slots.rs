@@ -1,7 +1,7 @@
 //! Slots: which storages a process is answerable for, or views.
 //!
-//! A slot is a sync word: 0, or a storage's number and whether the process *holds* the storage or is *releasing* it.
-//! Only holding keeps others from removing the storage. Recovery looks at both.
+//! A slot is a sync word: 0, or a storage's number and whether the process *holds* the storage, or is *releasing* it or
+//! has released it. Only holding keeps others from removing the storage. Recovery looks at both.
 //!
 //! A process has tables of slots, each twice as large as the one before. Its threads share them, as views move between
 //! threads. A free slot is in a list of the process.
@@ -23,7 +23,7 @@ use crate::pod::Pod;
 const SLOTS_MIN: u64 = 64;
 /// The largest table has so many times as many.
 const DOUBLINGS_MAX: u32 = 10;
-/// A number with this bit is being released; without it, held.
+/// A number with this bit is being released, or was; without it, held.
 const RELEASING: u64 = 1 << 63;
 
 /// A storage is held, says a slot.
@@ -31,12 +31,12 @@ pub(super) fn held(number: u64) -> u64 {
     number
 }
 
-/// A storage is being released, says a slot.
+/// A storage is being released, or was, says a slot.
 pub(super) fn releasing(number: u64) -> u64 {
     number | RELEASING
 }
 
-/// The storage that a slot refers to, and whether it is held; `None` for a free slot.
+/// The storage that a slot refers to, and whether it is held; `None` for a slot that was never taken.
 pub(super) fn referred(word: u64) -> Option<(u64, bool)> {
     (word != 0).then_some((word & !RELEASING, word & RELEASING == 0))
 }
@@ -64,7 +64,7 @@ impl Slots {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a slot back, which is 0.
+    /// Gives a slot back, which holds nothing.
     pub(super) fn give(&self, slot: SyncWord) {
         self.state().free.push(slot.offset());
     }
@@ -92,8 +92,16 @@ pub(super) struct Table {
     pub process: u64,
     /// Its key.
     pub key: Vec<u8>,
-    /// The storages of the slots that are not free, and whether they are held.
+    /// The storages of its slots, and whether they are held.
     pub referred: Vec<(u64, bool)>,
+}
+
+impl Table {
+    /// The storages that its slots hold.
+    pub fn held(&self) -> impl Iterator<Item = u64> {
+        let is_held = |&&(_, is_held): &&(u64, bool)| is_held;
+        self.referred.iter().filter(is_held).map(|(number, _)| *number)
+    }
 }
 
 impl<M: Memory> ObjectStore<M> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::ObjectStore;
 use super::layout::{Head, ID_MAX, METADATA_MAX, Named, SIZE_MAX, name_key, now_ms, storage_key};
-use super::slots::held;
+use super::slots::{held, releasing};
 use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::index::ordered::write::Made;
@@ -80,7 +80,7 @@ impl<M: Memory> ObjectStore<M> {
         } else {
             new.ttl_ms
         };
-        let created = now_ms();
+        let created = now_ms(mem);
         let head = Head {
             number,
             size,
@@ -101,13 +101,17 @@ impl<M: Memory> ObjectStore<M> {
         });
         crash_point(Point::ObjectStored);
         match made {
-            Ok(named) => Ok(Unsealed {
-                named,
-                slot,
-                id: id.to_vec(),
-            }),
+            Ok(named) => {
+                self.worker().pod().writes(named.data, named.size);
+                Ok(Unsealed {
+                    named,
+                    slot,
+                    id: id.to_vec(),
+                })
+            }
             Err(error) => {
-                slot.store(mem, 0);
+                // PAIRS WITH: index::objects::slots::for_each_table
+                slot.store_seq_cst(mem, releasing(number));
                 self.slots.give(slot);
                 Err(error)
             }
@@ -156,7 +160,7 @@ impl<M: Memory> ObjectStore<M> {
     pub fn contains(&self, id: &[u8]) -> Result<bool> {
         Ok(self
             .find(&name_key(id))?
-            .is_some_and(|named| !has_expired(named.expires)))
+            .is_some_and(|named| !has_expired(self.mem(), named.expires)))
     }
 
     /// What a name refers to.
@@ -169,8 +173,8 @@ impl<M: Memory> ObjectStore<M> {
 }
 
 /// Whether the time of an object is over.
-pub(super) fn has_expired(expires: u64) -> bool {
-    expires != 0 && now_ms() >= expires
+pub(super) fn has_expired<M: Memory>(mem: &M, expires: u64) -> bool {
+    expires != 0 && now_ms(mem) >= expires
 }
 
 fn check(id: &[u8], size: u64, new: &NewObject<'_>) -> Result<()> {

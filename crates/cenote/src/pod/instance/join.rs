@@ -288,6 +288,7 @@ impl<M: Memory> Drop for Pod<M> {
         if self.index == NO_PLACE {
             return;
         }
+        self.flush_written();
         crash_point(Point::DetachDone);
         let record = ProcessRecord::new(&self.geometry, self.index);
         let free = State::free(self.generation);

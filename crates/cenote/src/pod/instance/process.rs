@@ -4,6 +4,7 @@
 //! its last thread has gone; no process id and no timeout is involved, so it is right across PID namespaces and
 //! reused ids.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -68,6 +69,8 @@ pub struct Pod<M: Memory> {
     extensions: Mutex<Vec<(u64, Extension)>>,
     /// What [`Pod::kept_extension`] has made.
     kept: Mutex<Vec<KeptExtension>>,
+    /// Bytes that this process writes and has not flushed, by where they begin (incoherent memory).
+    unflushed: Mutex<BTreeMap<u64, u64>>,
     words: WordCache,
     /// Set when the background thread must end.
     closing: LocalWord,
@@ -115,6 +118,7 @@ impl<M: Memory> Pod<M> {
             local: Mutex::new(Vec::new()),
             extensions: Mutex::default(),
             kept: Mutex::default(),
+            unflushed: Mutex::default(),
             words: WordCache::new(limits.cached_words),
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
@@ -296,6 +300,38 @@ impl<M: Memory> Pod<M> {
             kept.push(this);
         }
         extension
+    }
+
+    /// This process is about to write bytes outside of an operation. Until it says that they are flushed, it flushes
+    /// them before it leaves: of a process that has left nobody expects lines in a cache. If it dies, that is drained.
+    pub(crate) fn writes(&self, at: u64, len: u64) {
+        if !M::COHERENT {
+            self.unflushed().insert(at, len);
+        }
+    }
+
+    /// The bytes that begin there are flushed, or written back.
+    pub(crate) fn has_flushed(&self, at: u64) {
+        if !M::COHERENT {
+            self.unflushed().remove(&at);
+        }
+    }
+
+    /// Flushes what this process has written outside of operations; it is about to leave.
+    pub(in crate::pod) fn flush_written(&self) {
+        let unflushed = std::mem::take(&mut *self.unflushed());
+        if !unflushed.is_empty() {
+            for (at, len) in unflushed {
+                self.mem.invalidate(at, len);
+            }
+            self.mem.fence();
+        }
+    }
+
+    fn unflushed(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.unflushed
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// A task begins that may fail in parts; returns the argument for [`Pod::end_task`].
