@@ -69,6 +69,8 @@ enum Command {
     Load(commands::load::Args),
     /// Write all pairs to a file or standard output
     Export(commands::export::Args),
+    /// Put, print, list and delete objects: bytes that are written once, and viewed where they are
+    Object(commands::object::Args),
     /// Run a command under a lock that survives its owners
     Lock(commands::lock::Args),
     /// Answer for locks that processes and machines share without a pool
@@ -135,6 +137,7 @@ fn main() -> ExitCode {
         Command::Scan(args) => commands::scan::run(args, &out),
         Command::Load(args) => commands::load::run(args, &out),
         Command::Export(args) => commands::export::run(args, &out),
+        Command::Object(args) => commands::object::run(args, &out),
         Command::Lock(args) => commands::lock::run(args, &out),
         Command::Lockd(args) => commands::lockd::run(args, &out),
         Command::Cluster(args) => commands::cluster::run(args, &out),

@@ -22,6 +22,8 @@ mod locks;
 mod mapreduce;
 #[path = "cli/near.rs"]
 mod near;
+#[path = "cli/objects.rs"]
+mod objects;
 #[path = "cli/places.rs"]
 mod places;
 #[path = "cli/pools.rs"]

@@ -61,10 +61,11 @@ pub fn trial(mutant: Mutant) -> Trial {
         ClaimOfTheDead | PhaseNotAwaited | ResultReplaced | SecondResultKept => {
             quick(coherent(Tasks, 3, 2, 8, 2, Random))
         }
-        AbortedDataKept | DataNotWrittenBack => quick(noncoherent(Objects, 3, 2, 14, 2, Random)),
-        StoredBeforeSlot | ReplacedKept | LoserKept | ViewNotMarked | ViewNotChecked | HeldLate
-        | DeletedUnmarked | ReleasedAtOnce | ReleasedUnchecked | HeldRemoved | TableFirst
-        | NameNotLookedUp | UnnamedKept | HeldEvicted | MarkIgnored => {
+        DataNotWrittenBack => quick(noncoherent(Objects, 3, 2, 14, 2, Random)),
+        AbortedDataKept => slow(noncoherent(Objects, 3, 2, 14, 2, Random)),
+        ViewNotMarked | ViewNotChecked => slow(coherent(Objects, 3, 2, 14, 2, Random)),
+        StoredBeforeSlot | ReplacedKept | LoserKept | HeldLate | DeletedUnmarked | ReleasedAtOnce
+        | ReleasedUnchecked | HeldRemoved | TableFirst | NameNotLookedUp | UnnamedKept | EvictedNameKept => {
             quick(coherent(Objects, 3, 2, 14, 2, Random))
         }
         ResultNotWrittenBack | TasksCountNotDropped | TasksNotWrittenBack => {

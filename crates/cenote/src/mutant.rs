@@ -69,11 +69,10 @@ mutants! {
     ReleasedAtOnce = "released-at-once", "a slot is free before its object was removed";
     ReleasedUnchecked = "released-unchecked", "the last view of a deleted object does not remove it";
     HeldRemoved = "held-removed", "a deleted object is removed although others view it";
+    EvictedNameKept = "evicted-name-kept", "an evicted object is removed by others while it still has its name";
     TableFirst = "table-first", "a dead process's slots are removed before what they refer to";
     NameNotLookedUp = "name-not-looked-up", "a dead process's objects are removed although they have names";
     UnnamedKept = "unnamed-kept", "a dead process's objects without names are kept";
-    HeldEvicted = "held-evicted", "an object that is viewed is evicted";
-    MarkIgnored = "mark-ignored", "objects are evicted although they were viewed since the hand came by";
     MachineUnasked = "machine-unasked", "a process that joins a host does not check whether the host's home is this machine";
     HomeMoved = "home-moved", "an agent makes its machine the home of a generation that has one";
     KilledElsewhere = "killed-elsewhere", "a fence that kills treats hosts of other machines as its own";

@@ -24,6 +24,8 @@ use cenote::memory::Mapped;
 use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
+#[path = "crash/objects.rs"]
+mod objects;
 #[path = "crash/reserves.rs"]
 mod reserves;
 #[path = "crash/spare.rs"]
@@ -75,12 +77,13 @@ fn options() -> Options {
 
 type Outcome = Result<(), String>;
 
-/// The points that these victims pass; `crash_locks.rs` has the others, and `repairs.rs` those of a repairer.
+/// The points that these victims pass; `crash/objects.rs` and `crash_locks.rs` have the others, and `repairs.rs` those
+/// of a repairer.
 fn points() -> impl Iterator<Item = &'static str> + Clone {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
         ![
-            "held.", "dlock.", "queue.", "shared.", "condvar.", "rename.", "repair.",
+            "held.", "dlock.", "queue.", "shared.", "condvar.", "rename.", "repair.", "object.",
         ]
         .iter()
         .any(|prefix| name.starts_with(prefix))
@@ -99,6 +102,8 @@ fn play(role: &str, pool: &Path, journal: &Path) -> Outcome {
         "work noncoherent" => work::<Noncoherent>(pool, journal),
         "order coherent" => order::<Coherent>(pool, journal),
         "order noncoherent" => order::<Noncoherent>(pool, journal),
+        "objects coherent" => objects::work::<Coherent>(pool, journal),
+        "objects noncoherent" => objects::work::<Noncoherent>(pool, journal),
         "tasks coherent" => tasks::work::<Coherent>(pool, journal),
         "tasks noncoherent" => tasks::work::<Noncoherent>(pool, journal),
         "fill coherent" => reserves::fill(pool),
@@ -572,6 +577,7 @@ fn orchestrate() -> Outcome {
             }
         }
     }
+    objects::all(folder.path(), &log, wanted, &mut kills, &mut failures);
     group::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     reserves::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     spare::all(folder.path(), &log, &wanted, &mut kills, &mut failures);

@@ -210,3 +210,32 @@ fn many_views_take_more_tables_of_slots() {
     check(&pool, 0);
     assert_eq!(objects.bytes(), 0);
 }
+
+/// A process that opens a full cache has no slots yet, and no room for any.
+fn opens_full<M: Backend>() {
+    let (folder, pool) = pool::<M>(4 << 20);
+    let objects = pool.objects("cache", &ObjectSettings::cache()).unwrap();
+    let mut n = 0_u32;
+    while objects.evictions().objects < 100 {
+        assert!(
+            objects
+                .put(&n.to_be_bytes(), &bytes(n as u8, 1 + n as usize % 5000))
+                .unwrap()
+        );
+        n += 1;
+    }
+    let other = Pool::<M>::open(folder.path().join("pool"), &Options::default()).unwrap();
+    let theirs = other.existing_objects("cache").unwrap();
+    let last = n - 1;
+    let view = theirs.get(&last.to_be_bytes()).unwrap().unwrap();
+    assert_eq!(*view, bytes(last as u8, 1 + last as usize % 5000));
+    assert!(theirs.put(b"mine", &bytes(1, 5000)).unwrap());
+    let views: Vec<_> = (0..200).map(|_| theirs.get(b"mine").unwrap().unwrap()).collect();
+    assert!(views.iter().all(|view| **view == *bytes(1, 5000)));
+}
+
+#[test]
+fn a_full_cache_can_be_opened() {
+    opens_full::<Coherent>();
+    opens_full::<Noncoherent>();
+}

@@ -16,6 +16,7 @@ pub mod lockd;
 pub mod mapreduce;
 pub mod memnode;
 pub mod monitor;
+pub mod object;
 pub mod put;
 pub mod remote_lock;
 pub mod replay;

@@ -328,6 +328,7 @@ impl Subject {
         let frames_max = match self {
             Self::Allocator | Self::Trim | Self::Epochs | Self::Hosts => 12,
             Self::DeathNotices | Self::SecondProcesses | Self::Machines => 16,
+            Self::Objects => 20,
             Self::Tree | Self::Thin => 128,
             Self::Crowded | Self::Messages | Self::Sherman => 64,
             _ => 40,

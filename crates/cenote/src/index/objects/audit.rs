@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ObjectStore;
-use super::layout::{END, NAMES, Named, SLOTS, STORAGES, Storage, number_of};
+use super::layout::{END, EVICTED, NAMES, Named, SLOTS, STORAGES, Storage, number_of};
 use crate::error::{Error, Result};
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
@@ -17,6 +17,8 @@ pub struct AuditedObjects {
     pub bytes: u64,
     /// Objects that are not sealed yet, or are deleted and still viewed.
     pub unnamed: u64,
+    /// Objects that were evicted and are not removed, because the evictor died: the next eviction goes on.
+    pub evicted: u64,
     /// Storages that nobody is answerable for.
     pub lost: u64,
     /// By process, as place plus one and generation in the high half: how many objects it views or writes.
@@ -46,7 +48,7 @@ impl<M: Memory> ObjectStore<M> {
                         audited.objects += 1;
                         audited.bytes += named.size;
                         match storages.remove(&named.number) {
-                            Some(size) if size == named.size => {}
+                            Some((size, _)) if size == named.size => {}
                             Some(_) => suspect(Error::corrupt("the size of an object", named.state)),
                             None => suspect(Error::corrupt("an object without its bytes", named.state)),
                         }
@@ -56,9 +58,10 @@ impl<M: Memory> ObjectStore<M> {
                 true
             },
         )?;
-        for number in storages.into_keys() {
+        for (number, (_, is_evicted)) in storages {
             match held.contains(&number) {
                 true => audited.unnamed += 1,
+                false if is_evicted => audited.evicted += 1,
                 false => audited.lost += 1,
             }
         }
@@ -66,11 +69,14 @@ impl<M: Memory> ObjectStore<M> {
         Ok(audited)
     }
 
-    /// All storages, and the sizes of their objects.
-    fn storages(&self, suspect: &mut impl FnMut(Error)) -> Result<BTreeMap<u64, u64>> {
+    /// All storages, the sizes of their objects, and whether they were evicted.
+    fn storages(&self, suspect: &mut impl FnMut(Error)) -> Result<BTreeMap<u64, (u64, bool)>> {
         let mut storages = BTreeMap::new();
         self.for_each_storage(|number, storage| match storage {
-            Ok(storage) if storage.number == number => drop(storages.insert(number, storage.size)),
+            Ok(storage) if storage.number == number => {
+                let is_evicted = storage.state().load(self.mem()) & EVICTED != 0;
+                storages.insert(number, (storage.size, is_evicted));
+            }
             Ok(storage) => suspect(Error::corrupt("an object's number", storage.number)),
             Err(error) => suspect(error),
         })?;

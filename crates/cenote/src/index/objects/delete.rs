@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::ObjectStore;
-use super::layout::{DELETED, Named, Storage, VIEWED, name_key, storage_key};
+use super::layout::{DELETED, EVICTED, Named, Storage, VIEWED, name_key, storage_key};
 use super::read::Viewed;
 use super::slots::{Slots, releasing};
 use crate::error::Result;
@@ -34,6 +34,7 @@ impl<M: Memory> ObjectStore<M> {
             };
             // PAIRS WITH: index::objects::delete::unname
             if sync_word(named.state).load(self.mem()) & DELETED != 0 {
+                self.unname_evicted(&Storage::at(self.worker(), named.state)?)?;
                 self.release(slot, named)?;
                 continue;
             }
@@ -130,15 +131,34 @@ impl<M: Memory> ObjectStore<M> {
         Ok(false)
     }
 
+    /// Takes the name of an evicted object away, if it still has it: its evictor may have died. The caller keeps the
+    /// storage in place.
+    pub(super) fn unname_evicted(&self, storage: &Storage) -> Result<()> {
+        let mem = self.mem();
+        // PAIRS WITH: index::objects::evict::evict_one
+        if storage.state().load(mem) & EVICTED == 0 || mutant::is(Mutant::EvictedNameKept) {
+            return Ok(());
+        }
+        let key = name_key(&storage.id(mem));
+        match self.find(&key)? {
+            Some(named) if named.number == storage.number => {
+                self.map.remove_if(&key, &named.encode()).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Removes a storage, if it is there. Several may do so at the same time.
     pub(super) fn remove_storage(&self, number: u64) -> Result<()> {
         let key = storage_key(number);
         let len = {
             let _pin = self.worker().pin()?;
-            match self.map.record_of(&key)? {
-                Some(record) => Storage::of_record(self.worker(), record)?.len,
-                None => return Ok(()),
-            }
+            let Some(record) = self.map.record_of(&key)? else {
+                return Ok(());
+            };
+            let storage = Storage::of_record(self.worker(), record)?;
+            self.unname_evicted(&storage)?;
+            storage.len
         };
         if self.map.remove(&key)? {
             // NO PAIR: a figure

@@ -11,12 +11,13 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::ObjectStore;
-use super::layout::{DELETED, SEALED, SLOTS, STORAGES, Storage, VISITED, now_ms, number_of, storage_key};
+use super::layout::{
+    DELETED, EVICTED, SEALED, SLOTS, STORAGES, Storage, VISITED, name_key, now_ms, number_of, storage_key,
+};
 use super::write::has_expired;
 use crate::error::{Error, Result};
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
-use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 
 /// Rounds of the hand in one call, at most: one that takes marks away, one that evicts, and what was left of the first.
@@ -37,8 +38,7 @@ pub struct Evictions {
 
 /// What the hand has found.
 struct Candidate {
-    id: Vec<u8>,
-    storage: Storage,
+    number: u64,
     has_expired: bool,
 }
 
@@ -140,27 +140,50 @@ impl<M: Memory> ObjectStore<M> {
         Ok(expired)
     }
 
-    /// Evicts a candidate, if it is still there. Returns its bytes.
+    /// Evicts a candidate, if it is still there, or goes on where another evictor died. Returns its bytes. It needs no
+    /// slot: there may be none, and no room for one.
     fn evict_one(&self, candidate: &Candidate) -> Result<u64> {
-        let Candidate {
-            id,
-            storage,
-            has_expired,
-        } = candidate;
-        if *has_expired {
-            return Ok(if self.expire(id)? { storage.len } else { 0 });
-        }
-        if !self.delete_if(id, |named| named.number == storage.number)? {
+        let (mem, number) = (self.mem(), candidate.number);
+        let storage = {
+            let _pin = self.worker().pin()?;
+            let Some(record) = self.map.record_of(&storage_key(number))? else {
+                return Ok(0);
+            };
+            let storage = Storage::of_record(self.worker(), record)?;
+            let key = name_key(&storage.id(mem));
+            let named = self.find(&key)?.filter(|named| named.number == number);
+            // NO PAIR: hint
+            let is_evicted = storage.state().load(mem) & EVICTED != 0;
+            match named {
+                // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
+                Some(_) => drop(storage.state().fetch_or(mem, DELETED | EVICTED)),
+                // Who has taken the name away is answerable for it.
+                None if !is_evicted => return Ok(0),
+                None => {}
+            }
+            crash_point(Point::ObjectEvicted);
+            if let Some(named) = named {
+                self.map.remove_if(&key, &named.encode())?;
+                crash_point(Point::ObjectEvicted);
+            }
+            storage
+        };
+        if self.is_held(number, None)? {
             return Ok(0);
         }
-        let age = now_ms(self.mem()).saturating_sub(storage.created);
-        for (figure, more) in [
-            (self.meta.evicted(), 1),
-            (self.meta.evicted_bytes(), storage.len),
-            (self.meta.evicted_ages(), age),
-        ] {
+        self.remove_storage(number)?;
+        let age = now_ms(mem).saturating_sub(storage.created);
+        let figures = match candidate.has_expired {
+            true => vec![(self.meta.expired(), 1)],
+            false => vec![
+                (self.meta.evicted(), 1),
+                (self.meta.evicted_bytes(), storage.len),
+                (self.meta.evicted_ages(), age),
+            ],
+        };
+        for (figure, more) in figures {
             // NO PAIR: a figure
-            figure.fetch_add(self.mem(), more);
+            figure.fetch_add(mem, more);
         }
         Ok(storage.len)
     }
@@ -189,8 +212,7 @@ impl<M: Memory> ObjectStore<M> {
                 let storage = Storage::of_record(worker, record)?;
                 if self.may_evict(&storage, held) {
                     candidate = Some(Candidate {
-                        id: storage.id(mem),
-                        storage,
+                        number,
                         has_expired: has_expired(self.mem(), storage.expires),
                     });
                 }
@@ -220,12 +242,16 @@ impl<M: Memory> ObjectStore<M> {
         let (mem, state) = (self.mem(), storage.state());
         // NO PAIR: hint
         let seen = state.load(mem);
-        let is_free = !held.contains(&storage.number) || mutant::is(Mutant::HeldEvicted);
-        if seen & (SEALED | DELETED) != SEALED || !is_free {
+        if held.contains(&storage.number) {
             return false;
         }
-        if has_expired(self.mem(), storage.expires) || seen & VISITED == 0 || mutant::is(Mutant::MarkIgnored)
-        {
+        if seen & EVICTED != 0 {
+            return true;
+        }
+        if seen & (SEALED | DELETED) != SEALED {
+            return false;
+        }
+        if has_expired(self.mem(), storage.expires) || seen & VISITED == 0 {
             return true;
         }
         // NO PAIR: hint

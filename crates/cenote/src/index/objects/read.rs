@@ -86,6 +86,7 @@ impl<M: Memory> ObjectStore<M> {
             if is_there {
                 return Ok(Some(Viewed { named, slot }));
             }
+            self.unname_evicted(&Storage::at(self.worker(), named.state)?)?;
             self.release(slot, named)?;
         }
     }

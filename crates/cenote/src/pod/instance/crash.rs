@@ -153,6 +153,7 @@ points! {
     ObjectReleasing = "object.releasing", "a slot does not hold its object any more, which may have to be removed";
     ObjectReleased = "object.released", "an object is released, and removed if it had to be; the slot is not free";
     ObjectRecovered = "object.recovered", "a dead process's object is recovered, the table of its slots is still there";
+    ObjectEvicted = "object.evicted", "an object is marked as evicted and has its name, or has lost it, and is not removed";
     ObjectHand = "object.hand", "the hand of the eviction has moved, the object is not evicted";
     DetachDone = "detach.done", "a worker is detached, its process entry still alive";
 }
