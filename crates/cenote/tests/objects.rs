@@ -1,5 +1,5 @@
-//! Object stores by their users' surface, on all kinds of memory: what is sealed is there for all, views keep bytes, and
-//! all memory comes back.
+//! Object stores by their users' surface, on all kinds of memory: what is sealed is there for all, views keep bytes,
+//! and all memory comes back.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

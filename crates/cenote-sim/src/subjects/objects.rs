@@ -1,5 +1,5 @@
-//! An object store: threads make objects, seal them, replace and delete them, and hold views meanwhile; processes die at
-//! any step, or end with what they have in hand. Bytes under a view must not change. In the end, what nobody is
+//! An object store: threads make objects, seal them, replace and delete them, and hold views meanwhile; processes die
+//! at any step, or end with what they have in hand. Bytes under a view must not change. In the end, what nobody is
 //! answerable for must be gone. In one run of four objects are evicted too; then only the bytes are checked.
 
 use std::rc::Rc;

@@ -142,8 +142,8 @@ impl<M: Memory> Objects<M> {
 
     /// Views the object of an id.
     ///
-    /// Cost: a search of an ordered map, a sequentially consistent store, and a sync load; the first time since eviction
-    /// came by, an exchange.
+    /// Cost: a search of an ordered map, a sequentially consistent store, and a sync load; the first time since
+    /// eviction came by, an exchange.
     pub fn get(&self, id: &[u8]) -> Result<Option<ObjectView<M>>> {
         let viewed = self.store.view(id)?;
         Ok(viewed.map(|viewed| ObjectView {
@@ -271,7 +271,7 @@ impl<M: Memory> ObjectWriter<'_, M> {
         }
     }
 
-    /// Seals the object: whoever looks for its id finds it from now on. `false` if another one has the id by now: this
+    /// Seals the object: from now on its id finds it. `false` if another one has the id by now: this
     /// one is gone then.
     ///
     /// Cost: an insert into an ordered map, and a sync store or two; on incoherent memory the write-back of the bytes.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ObjectStore;
-use super::layout::{END, EVICTED, NAMES, Named, SLOTS, STORAGES, Storage, number_of};
+use super::layout::{EVICTED, NAMES, Named, SLOTS, STORAGES, Storage, number_of};
 use crate::error::{Error, Result};
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
@@ -105,8 +105,8 @@ impl<M: Memory> ObjectStore<M> {
         }
     }
 
-    /// `fsck --repair`: removes what nobody is answerable for, and corrects the figure of bytes in use. No other process
-    /// has the pool open. Returns how many storages it removed.
+    /// `fsck --repair`: removes what nobody is answerable for, and corrects the figure of bytes in use. No other
+    /// process has the pool open. Returns how many storages it removed.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn repair_objects(&self) -> Result<u64> {
         self.sweep_gone()?;
@@ -131,9 +131,8 @@ impl<M: Memory> ObjectStore<M> {
         for number in &lost {
             self.map.remove(&super::layout::storage_key(*number))?;
         }
-        // NO PAIR: a figure
+        // NO PAIR: count
         self.meta.bytes().store(self.mem(), bytes);
-        debug_assert!(SLOTS < END);
         Ok(lost.len() as u64)
     }
 }

@@ -32,7 +32,6 @@ impl<M: Memory> ObjectStore<M> {
             let Some((named, slot)) = self.hold(&key, &wants)? else {
                 return Ok(false);
             };
-            // PAIRS WITH: index::objects::delete::unname
             if sync_word(named.state).load(self.mem()) & DELETED != 0 {
                 self.unname_evicted(&Storage::at(self.worker(), named.state)?)?;
                 self.release(slot, named)?;
@@ -51,7 +50,7 @@ impl<M: Memory> ObjectStore<M> {
         let unnamed = self.map.remove_if(key, &named.encode())?;
         crash_point(Point::ObjectUnnamed);
         if unnamed && !mutant::is(Mutant::DeletedUnmarked) {
-            // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::release
+            // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
             sync_word(named.state).fetch_or(self.mem(), DELETED);
         }
         Ok(unnamed)
@@ -91,7 +90,6 @@ impl<M: Memory> ObjectStore<M> {
             // PAIRS WITH: index::objects::slots::for_each_table
             slot.store_seq_cst(self.mem(), releasing(number));
             match self.map.record_of(&storage_key(number))? {
-                // PAIRS WITH: index::objects::delete::unname, index::objects::seal::abort
                 Some(record) => Ok(Storage::of_record(self.worker(), record)?
                     .state()
                     .load(self.mem())
@@ -135,7 +133,6 @@ impl<M: Memory> ObjectStore<M> {
     /// storage in place.
     pub(super) fn unname_evicted(&self, storage: &Storage) -> Result<()> {
         let mem = self.mem();
-        // PAIRS WITH: index::objects::evict::evict_one
         if storage.state().load(mem) & EVICTED == 0 || mutant::is(Mutant::EvictedNameKept) {
             return Ok(());
         }
@@ -161,7 +158,7 @@ impl<M: Memory> ObjectStore<M> {
             storage.len
         };
         if self.map.remove(&key)? {
-            // NO PAIR: a figure
+            // NO PAIR: count
             self.meta.bytes().fetch_add(self.mem(), len.wrapping_neg());
         }
         Ok(())
@@ -197,11 +194,12 @@ fn begin_release<M: Memory>(
         // The storage is in place at least until the slot says releasing, and then until the pin ends.
         let _pin = worker.pin()?;
         match mutant::is(Mutant::ReleasedAtOnce) {
+            // PAIRS WITH: index::objects::slots::for_each_table
             true => slot.store_seq_cst(mem, 0),
             // PAIRS WITH: index::objects::slots::for_each_table
             false => slot.store_seq_cst(mem, releasing(named.number)),
         }
-        // PAIRS WITH: index::objects::delete::unname, index::objects::seal::abort
+        // PAIRS WITH: index::objects::delete::unname, index::objects::seal::name_over, index::objects::seal::abort, index::objects::evict::evict_one, index::objects::recover::recover_storage, index::objects::read::mark_viewed
         sync_word(named.state).load(mem)
     };
     crash_point(Point::ObjectReleasing);

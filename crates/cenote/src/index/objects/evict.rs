@@ -1,9 +1,9 @@
 //! Eviction, quotas, and times to live.
 //!
-//! **Policy:** SIEVE (Zhang et al., NSDI '24). Storages are in the order in which they were made. A *hand* goes from the
-//! oldest to the newest, and begins again. A storage that was viewed since the hand came by last loses its mark, and
-//! stays; the next one without a mark is evicted, whatever its age. A scan of objects that nobody views again is evicted
-//! behind the hand, and flushes nothing else. A view costs a mark, if the object has none.
+//! **Policy:** SIEVE (Zhang et al., NSDI '24). Storages are in the order in which they were made. A *hand* goes from
+//! the oldest to the newest, and begins again. A storage that was viewed since the hand came by last loses its mark,
+//! and stays; the next one without a mark is evicted, whatever its age. A scan of objects that nobody views again is
+//! evicted behind the hand, and flushes nothing else. A view costs a mark, if the object has none.
 //!
 //! The hand is a word. Several that evict move it together; that two look at the same storage does no harm.
 
@@ -134,7 +134,7 @@ impl<M: Memory> ObjectStore<M> {
     pub(super) fn expire(&self, id: &[u8]) -> Result<bool> {
         let expired = self.delete_if(id, |named| has_expired(self.mem(), named.expires))?;
         if expired {
-            // NO PAIR: a figure
+            // NO PAIR: count
             self.meta.expired().fetch_add(self.mem(), 1);
         }
         Ok(expired)
@@ -152,7 +152,6 @@ impl<M: Memory> ObjectStore<M> {
             let storage = Storage::of_record(self.worker(), record)?;
             let key = name_key(&storage.id(mem));
             let named = self.find(&key)?.filter(|named| named.number == number);
-            // NO PAIR: hint
             let is_evicted = storage.state().load(mem) & EVICTED != 0;
             match named {
                 // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
@@ -182,7 +181,7 @@ impl<M: Memory> ObjectStore<M> {
             ],
         };
         for (figure, more) in figures {
-            // NO PAIR: a figure
+            // NO PAIR: count
             figure.fetch_add(mem, more);
         }
         Ok(storage.len)
@@ -193,7 +192,6 @@ impl<M: Memory> ObjectStore<M> {
         let (worker, mem, hand) = (self.worker(), self.mem(), self.meta.hand());
         loop {
             let _pin = worker.pin()?;
-            // NO PAIR: hint
             let passed = hand.load(mem);
             let from = storage_key(passed.saturating_add(1));
             let range = Range {
@@ -240,7 +238,6 @@ impl<M: Memory> ObjectStore<M> {
     /// Whether the hand stops at a storage. Takes its mark away if not.
     fn may_evict(&self, storage: &Storage, held: &BTreeSet<u64>) -> bool {
         let (mem, state) = (self.mem(), storage.state());
-        // NO PAIR: hint
         let seen = state.load(mem);
         if held.contains(&storage.number) {
             return false;

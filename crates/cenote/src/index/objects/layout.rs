@@ -277,7 +277,7 @@ impl Head<'_> {
     }
 }
 
-/// A storage, as it is found. Whoever has it keeps it in place, by a pin or a slot.
+/// A storage, as it is found. The caller keeps it in place, by a pin or a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Storage {
     /// Where its state is.

@@ -69,7 +69,6 @@ impl<M: Memory> ObjectStore<M> {
             size: named.size,
             created_ms: storage.created,
             expires_ms: named.expires,
-            // NO PAIR: a figure
             is_viewed: sync_word(named.state).load(self.mem()) & VIEWED != 0,
             metadata: storage.metadata(self.mem()),
         })
@@ -86,6 +85,6 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
         }
     }
     // The first byte of a name's key is less than 255.
-    debug_assert!(NAMES < STORAGES);
+    const { assert!(NAMES < STORAGES) }
     vec![STORAGES]
 }

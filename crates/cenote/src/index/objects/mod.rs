@@ -1,9 +1,9 @@
 //! The object store: immutable byte strings that processes share without copying, after P³-Store (pcc-indexes, section
 //! 7.4). A writer makes an object, fills it, and *seals* it: only then has it a name. A reader *views* it where it is.
 //!
-//! One ordered map holds all of it, under four kinds of keys: settings, *names*, *storages*, and each process's *slots*.
-//! An object's bytes are the value of its storage, so all memory is the map's, which recovers it. What a crash leaves is
-//! in slots:
+//! One ordered map holds all of it, under four kinds of keys: settings, *names*, *storages*, and each process's
+//! *slots*. An object's bytes are the value of its storage, so all memory is the map's, which recovers it. What a crash
+//! leaves is in slots:
 //!
 //! > Whatever is stored without a name is in the slot of a process that is answerable for it.
 //!
@@ -129,7 +129,6 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// Cost: a sync load.
     pub fn bytes(&self) -> u64 {
-        // NO PAIR: a figure
         self.meta.bytes().load(self.mem())
     }
 

@@ -79,8 +79,8 @@ impl<M: Memory> ObjectStore<M> {
                 return Ok(None);
             };
             let is_there = self.mark_viewed(named);
-            // PAIRS WITH: index::objects::slots::for_each_table
             mutant::also(Mutant::HeldLate, || {
+                // PAIRS WITH: index::objects::slots::for_each_table
                 slot.store_seq_cst(self.mem(), held(named.number))
             });
             if is_there {
@@ -95,12 +95,11 @@ impl<M: Memory> ObjectStore<M> {
     fn mark_viewed(&self, named: Named) -> bool {
         const MARKS: u64 = VIEWED | VISITED;
         let (mem, state) = (self.mem(), sync_word(named.state));
-        // PAIRS WITH: index::objects::delete::unname
         let seen = state.load(mem);
         if seen & MARKS == MARKS || mutant::is(Mutant::ViewNotMarked) {
             return seen & DELETED == 0 || mutant::is(Mutant::ViewNotChecked);
         }
-        // PAIRS WITH: index::objects::delete::unname
+        // PAIRS WITH: index::objects::delete::unname, index::objects::seal::name_over, index::objects::seal::abort, index::objects::evict::evict_one, index::objects::recover::recover_storage, index::objects::delete::begin_release
         state.fetch_or(mem, MARKS) & DELETED == 0 || mutant::is(Mutant::ViewNotChecked)
     }
 

@@ -1,7 +1,7 @@
 //! After a process has died: its slots say what it was answerable for, and what it viewed.
 //!
-//! Several may do this at the same time, and each step may be repeated: nothing is written to the dead one's slots. When
-//! all of a table is done, the table is removed.
+//! Several may do this at the same time, and each step may be repeated: nothing is written to the dead one's slots.
+//! When all of a table is done, the table is removed.
 
 use std::rc::Rc;
 
@@ -86,7 +86,7 @@ impl<M: Memory> ObjectStore<M> {
             let is_named =
                 named.is_some_and(|named| named.number == number) && !mutant::is(Mutant::NameNotLookedUp);
             if !is_named && !mutant::is(Mutant::UnnamedKept) {
-                // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::release
+                // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
                 storage.state().fetch_or(self.mem(), DELETED);
             }
             !is_named

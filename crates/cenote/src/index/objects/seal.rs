@@ -71,7 +71,7 @@ impl<M: Memory> ObjectStore<M> {
             crash_point(Point::ObjectUnnamed);
             let has_replaced = matches!(replaced, Ok(Replace::Replaced));
             if has_replaced && !mutant::is(Mutant::ReplacedKept) {
-                // PAIRS WITH: index::objects::read::view, index::objects::delete::release
+                // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
                 sync_word(old.state).fetch_or(self.mem(), DELETED);
             }
             self.release(slot, old)?;
@@ -94,7 +94,7 @@ impl<M: Memory> ObjectStore<M> {
         }
         self.worker().pod().has_flushed(object.named.data);
         if !mutant::is(Mutant::LoserKept) {
-            // PAIRS WITH: index::objects::delete::release
+            // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
             sync_word(object.named.state).fetch_or(mem, DELETED);
         }
         self.release(object.slot, object.named)
@@ -109,7 +109,7 @@ impl<M: Memory> ObjectStore<M> {
             mem.fence();
             self.worker().pod().has_flushed(object.named.data);
         }
-        // For whoever evicts: what is not sealed is left alone.
+        // For eviction: what is not sealed is left alone.
         // NO PAIR: hint
         sync_word(object.named.state).store(mem, SEALED);
     }

@@ -127,7 +127,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Makes the process's table of a number; no slots if there is one already.
     fn make_table(&self, n: u32) -> Result<Vec<u64>> {
         let mem = self.mem();
-        let bytes = 8 * SLOTS_MIN << n.min(DOUBLINGS_MAX);
+        let bytes = (8 * SLOTS_MIN) << n.min(DOUBLINGS_MAX);
         let at = std::cell::Cell::new(0);
         let make = |value: u64| {
             at.set(value.next_multiple_of(LINE));
@@ -182,7 +182,7 @@ impl<M: Memory> ObjectStore<M> {
                 let referred = words
                     .step_by(8)
                     .take(((len - (LINE - 1).min(len)) / 8) as usize)
-                    // PAIRS WITH: index::objects::read::view, index::objects::delete::release
+                    // PAIRS WITH: index::objects::read::hold, index::objects::read::view, index::objects::write::make_beside, index::objects::delete::begin_release, index::objects::delete::finish_deferred
                     .filter_map(|at| referred(sync_word(at).load(mem)))
                     .collect();
                 each(Table {

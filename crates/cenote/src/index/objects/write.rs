@@ -73,7 +73,7 @@ impl<M: Memory> ObjectStore<M> {
         self.finish_deferred()?;
         let mem = self.mem();
         let slot = self.take_slot()?;
-        // NO PAIR: a number
+        // NO PAIR: count
         let number = self.meta.numbers().fetch_add(mem, 1) + 1;
         let ttl = if new.ttl_ms == 0 {
             self.settings.ttl_ms
@@ -90,13 +90,15 @@ impl<M: Memory> ObjectStore<M> {
             metadata: new.metadata,
         };
         if !mutant::is(Mutant::StoredBeforeSlot) {
-            // Before the storage: if this process dies, whoever recovers it looks for the storage.
+            // Before the storage: if this process dies, recovery looks for the storage.
+            // PAIRS WITH: index::objects::slots::for_each_table
             slot.store_seq_cst(mem, held(number));
         }
         crash_point(Point::ObjectSlot);
         let made = self.store(&head);
         mutant::also(Mutant::StoredBeforeSlot, || {
             crash_point(Point::ObjectStored);
+            // PAIRS WITH: index::objects::slots::for_each_table
             slot.store_seq_cst(mem, held(number));
         });
         crash_point(Point::ObjectStored);
@@ -130,7 +132,7 @@ impl<M: Memory> ObjectStore<M> {
         let inserted = self.with_room(len, |waits| self.map.insert_made(&key, made, waits))?;
         match (inserted, named.get()) {
             (true, Some(named)) => {
-                // NO PAIR: a figure
+                // NO PAIR: count
                 self.meta.bytes().fetch_add(mem, len);
                 Ok(named)
             }

@@ -1,5 +1,5 @@
-//! Records by their keys alone: for structures that keep words of their own in values, which nobody may read as protected
-//! data. Nothing here reads a value.
+//! Records by their keys alone: for structures that keep words of their own in values, which nobody may read as
+//! protected data. Nothing here reads a value.
 
 use super::OrderedMap;
 use super::key::{Target, head_of};
