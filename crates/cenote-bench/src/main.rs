@@ -9,6 +9,7 @@
 //! - `together` measures the ordered map beside LMDB and redb by several processes at once. See [`mod@together`].
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
+//! - `objects` measures objects beside copies of their bytes and files. See [`mod@objects`].
 //! - `exchange` measures a compare-exchange by the CPU and by a server. See [`mod@exchange`].
 //! - `takeover` measures for how long exchanges are held up when the server is killed. See [`mod@takeover`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
@@ -40,6 +41,7 @@ mod line;
 mod locks;
 mod near;
 mod noncoherent;
+mod objects;
 mod ordered;
 mod page;
 mod parts;
@@ -86,6 +88,8 @@ enum Command {
     Noncoherent(noncoherent::Options),
     /// Allocation and free beside malloc and free.
     Alloc(alloc::Options),
+    /// Objects of an object store beside copies of their bytes, and beside a file in /dev/shm for each.
+    Objects(objects::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
     /// A lock and 4 KiB under it: taken again, and handed over between two processes, beside pthread's locks and
@@ -152,6 +156,7 @@ fn main() -> ExitCode {
         Command::Together(options) => together::run(&options),
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
+        Command::Objects(options) => objects::run(&options),
         Command::Locks(options) => locks::run(&options),
         Command::DirectoryLocks(options) => handover::run(&options),
         Command::HandoverPart(options) => handover::run_part(&options),

@@ -302,6 +302,8 @@ impl<M: Mapped> ObjectWriter<'_, M> {
     /// another object had.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         match &mut self.unsealed {
+            // A forked child has its parent's objects, which are the parent's to fill.
+            Some(_) if self.store.worker().is_forked() => &mut [],
             Some(unsealed) => unsealed.as_mut_slice(self.store.worker().mem()),
             None => &mut [],
         }
@@ -314,7 +316,7 @@ impl<M: Memory> Drop for ObjectWriter<'_, M> {
             && !self.store.worker().is_forked()
         {
             // What fails here is done later, or by others once this process has ended.
-            let _ = self.store.abort(unsealed);
+            self.store.abort(unsealed);
         }
     }
 }

@@ -109,26 +109,31 @@ impl<M: Memory> ObjectStore<M> {
     /// process has the pool open. Returns how many storages it removed.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn repair_objects(&self) -> Result<u64> {
-        self.sweep_gone()?;
-        let mut named = BTreeSet::new();
+        let _ = self.sweep_gone();
+        let mut named = BTreeMap::new();
         self.map.scan(
             Range {
                 from: &[NAMES],
                 to: Some(&[STORAGES]),
             },
-            |_, value| {
-                named.extend(Named::decode(self.worker(), value).ok().map(|named| named.number));
+            |key, value| {
+                let found = Named::decode(self.worker(), value).ok();
+                named.extend(found.map(|named| (named.number, key.to_vec())));
                 true
             },
         )?;
         let (mut lost, mut bytes) = (Vec::new(), 0);
         self.for_each_storage(|number, storage| match storage {
-            Ok(storage) if named.contains(&number) || self.is_held(number, None).unwrap_or(true) => {
+            Ok(storage) if named.contains_key(&number) || self.is_held(number, None).unwrap_or(true) => {
                 bytes += storage.len
             }
             _ => lost.push(number),
         })?;
         for number in &lost {
+            // A name of bytes that cannot be told would refer to whatever comes there.
+            if let Some(key) = named.get(number) {
+                self.map.remove(key)?;
+            }
             self.map.remove(&super::layout::storage_key(*number))?;
         }
         // NO PAIR: count

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::ObjectStore;
 use super::layout::{DELETED, EVICTED, Named, Storage, VIEWED, name_key, storage_key};
-use super::read::Viewed;
+use super::read::{Holding, Viewed};
 use super::slots::{Slots, releasing};
 use crate::error::Result;
 use crate::index::common::guidelines::Guidelines;
@@ -21,7 +21,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: that of two [`OrderedMap::remove`](crate::OrderedMap::remove), an exchange, and two sync stores; if it was
     /// ever viewed, a look at the slots of all processes.
     pub fn delete(&self, id: &[u8]) -> Result<bool> {
-        self.finish_deferred()?;
+        self.finish_deferred();
         self.delete_if(id, |_| true)
     }
 
@@ -29,16 +29,13 @@ impl<M: Memory> ObjectStore<M> {
     pub(super) fn delete_if(&self, id: &[u8], wants: impl Fn(&Named) -> bool) -> Result<bool> {
         let key = name_key(id);
         loop {
-            let Some((named, slot)) = self.hold(&key, &wants)? else {
-                return Ok(false);
+            let (named, slot) = match self.hold(&key, &wants, |named| self.is_there(named))? {
+                None => return Ok(false),
+                Some(Holding::Deleted) => continue,
+                Some(Holding::Held(named, slot)) => (named, slot),
             };
-            if sync_word(named.state).load(self.mem()) & DELETED != 0 {
-                self.unname_evicted(&Storage::at(self.worker(), named.state)?)?;
-                self.release(slot, named)?;
-                continue;
-            }
             let unnamed = self.unname(&key, named);
-            self.release(slot, named)?;
+            self.release(slot, named);
             if unnamed? {
                 return Ok(true);
             }
@@ -58,17 +55,18 @@ impl<M: Memory> ObjectStore<M> {
 
     /// Releases a storage that a slot holds, and removes it if it is deleted and nobody else holds it. If that fails,
     /// it is done later.
-    pub(super) fn release(&self, slot: SyncWord, named: Named) -> Result<()> {
-        match begin_release(self.worker(), &self.slots, slot, named)? {
-            Some(state) => self.finish_release(slot, named.number, is_viewed(state)),
-            None => Ok(()),
+    pub(super) fn release(&self, slot: SyncWord, named: Named) {
+        match begin_release(self.worker(), &self.slots, slot, named) {
+            Ok(None) => {}
+            Ok(Some(state)) => self.finish_release(slot, named.number, may_be_held(state)),
+            Err(_) => self.slots.defer(slot, named.number),
         }
     }
 
     /// Removes the storage that a slot is releasing, unless somebody holds it.
-    fn finish_release(&self, slot: SyncWord, number: u64, is_viewed: bool) -> Result<()> {
+    fn finish_release(&self, slot: SyncWord, number: u64, may_be_held: bool) {
         let done = (|| {
-            if is_viewed && self.is_held(number, None)? && !mutant::is(Mutant::HeldRemoved) {
+            if may_be_held && self.is_held(number, None)? && !mutant::is(Mutant::HeldRemoved) {
                 return Ok(());
             }
             self.remove_storage(number)
@@ -77,37 +75,27 @@ impl<M: Memory> ObjectStore<M> {
             Ok(()) => free_slot(&self.slots, slot),
             Err(_) => self.slots.defer(slot, number),
         }
-        done
     }
 
-    /// Finishes a release that has failed, because there was no room for it.
-    pub(super) fn finish_deferred(&self) -> Result<()> {
+    /// Finishes a release that has failed, because there was no room for it. If it fails again, it is left for later.
+    pub(super) fn finish_deferred(&self) {
         let Some((slot, number)) = self.slots.deferred() else {
-            return Ok(());
+            return;
         };
-        let is_deleted = (|| {
+        let is_deleted: Result<bool> = (|| {
             let _pin = self.worker().pin()?;
             // PAIRS WITH: index::objects::slots::for_each_table
             slot.store_seq_cst(self.mem(), releasing(number));
-            match self.map.record_of(&storage_key(number))? {
-                Some(record) => Ok(Storage::of_record(self.worker(), record)?
-                    .state()
-                    .load(self.mem())
-                    & DELETED
-                    != 0),
-                None => Ok(false),
-            }
+            let Some(record) = self.map.record_of(&storage_key(number))? else {
+                return Ok(false);
+            };
+            let storage = Storage::of_record(self.worker(), record)?;
+            Ok(storage.state().load(self.mem()) & DELETED != 0)
         })();
         match is_deleted {
             Ok(true) => self.finish_release(slot, number, true),
-            Ok(false) => {
-                free_slot(&self.slots, slot);
-                Ok(())
-            }
-            Err(error) => {
-                self.slots.defer(slot, number);
-                Err(error)
-            }
+            Ok(false) => free_slot(&self.slots, slot),
+            Err(_) => self.slots.defer(slot, number),
         }
     }
 
@@ -175,7 +163,7 @@ pub(crate) fn end_view_at<M: Memory>(worker: &Rc<Worker<M>>, header: u64, slots:
         Ok(None) => {}
         Ok(Some(state)) => match ObjectStore::at(worker.clone(), header, Guidelines::SP) {
             // A failure is deferred.
-            Ok(store) => drop(store.finish_release(slot, number, is_viewed(state))),
+            Ok(store) => store.finish_release(slot, number, may_be_held(state)),
             Err(_) => slots.defer(slot, number),
         },
         Err(_) => slots.defer(slot, number),
@@ -210,9 +198,9 @@ fn begin_release<M: Memory>(
     Ok(None)
 }
 
-/// Whether a storage of this state was ever viewed.
-fn is_viewed(state: u64) -> bool {
-    state & VIEWED != 0 || mutant::is(Mutant::ViewNotMarked)
+/// Whether others may hold a storage of this state: who views it, or takes the name of an evicted one away.
+fn may_be_held(state: u64) -> bool {
+    state & (VIEWED | EVICTED) != 0 || mutant::is(Mutant::ViewNotMarked)
 }
 
 /// Gives back a slot that does not hold anything. It keeps what it says: that it releases a storage. A store of 0 would

@@ -18,6 +18,7 @@ use super::write::has_expired;
 use crate::error::{Error, Result};
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
+use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::crash::{Point, crash_point};
 
 /// Rounds of the hand in one call, at most: one that takes marks away, one that evicts, and what was left of the first.
@@ -63,12 +64,14 @@ impl<M: Memory> ObjectStore<M> {
             Err(error @ Error::Full { .. }) => error,
             done => return done,
         };
-        self.sweep_gone()?;
+        let _ = self.sweep_gone();
+        self.finish_deferred();
+        let most = self.worker().geometry().parameters.max_frames * FRAME;
+        if needed > most {
+            return Err(full);
+        }
         if !self.settings.evicts {
-            return match self.finish_deferred() {
-                Ok(()) => attempt(true),
-                Err(_) => Err(full),
-            };
+            return attempt(true);
         }
         loop {
             let evicted = self.evict(needed)?;
@@ -87,6 +90,7 @@ impl<M: Memory> ObjectStore<M> {
             if limit == 0 || used.saturating_add(needed) <= limit {
                 return Ok(());
             }
+            let _ = self.sweep_gone();
             let too_many = used.saturating_add(needed) - limit;
             if needed > limit || !self.settings.evicts || self.evict(too_many)? == 0 {
                 return Err(Error::Quota { needed, used, limit });

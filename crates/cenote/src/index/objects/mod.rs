@@ -79,7 +79,8 @@ impl<M: Memory> ObjectStore<M> {
         let named = directory::find_or_create(&worker, name, KIND_OBJECTS, create)?;
         let mut store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
         store.settings = settings::found_or_made(&store.map, settings)?;
-        store.sweep_gone()?;
+        // What cannot be recovered now is noted by `Pool::recover`, and keeps nobody from using the rest.
+        let _ = store.sweep_gone();
         Ok(store)
     }
 
@@ -89,7 +90,7 @@ impl<M: Memory> ObjectStore<M> {
         match directory::find(&worker, name)? {
             Some(named) => {
                 let store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
-                store.sweep_gone()?;
+                let _ = store.sweep_gone();
                 Ok(store)
             }
             None => Err(Error::NoSuch {

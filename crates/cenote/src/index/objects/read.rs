@@ -58,6 +58,14 @@ impl Viewed {
     }
 }
 
+/// What [`ObjectStore::hold`] has come to.
+pub(super) enum Holding {
+    /// A slot holds the object.
+    Held(Named, SyncWord),
+    /// It was deleted before.
+    Deleted,
+}
+
 impl<M: Memory> ObjectStore<M> {
     /// Views the object of an id.
     ///
@@ -67,27 +75,20 @@ impl<M: Memory> ObjectStore<M> {
         let key = name_key(id);
         loop {
             let mut has_passed = false;
-            let found = self.hold(&key, |named| {
+            let wants = |named: &Named| {
                 has_passed = has_expired(self.mem(), named.expires);
                 !has_passed
-            })?;
+            };
+            let found = self.hold(&key, wants, |named| self.mark_viewed(named))?;
             if has_passed {
                 self.expire(id)?;
                 return Ok(None);
             }
-            let Some((named, slot)) = found else {
-                return Ok(None);
-            };
-            let is_there = self.mark_viewed(named);
-            mutant::also(Mutant::HeldLate, || {
-                // PAIRS WITH: index::objects::slots::for_each_table
-                slot.store_seq_cst(self.mem(), held(named.number))
-            });
-            if is_there {
-                return Ok(Some(Viewed { named, slot }));
+            match found {
+                None => return Ok(None),
+                Some(Holding::Deleted) => {}
+                Some(Holding::Held(named, slot)) => return Ok(Some(Viewed { named, slot })),
             }
-            self.unname_evicted(&Storage::at(self.worker(), named.state)?)?;
-            self.release(slot, named)?;
         }
     }
 
@@ -103,17 +104,23 @@ impl<M: Memory> ObjectStore<M> {
         state.fetch_or(mem, MARKS) & DELETED == 0 || mutant::is(Mutant::ViewNotChecked)
     }
 
-    /// Finds what a name refers to, if `wants` it, and has a slot hold it: as long as the storage is not marked as
-    /// deleted once this has returned, it stays in place.
+    /// Whether an object in the slot of this thread was deleted before.
+    pub(super) fn is_there(&self, named: Named) -> bool {
+        sync_word(named.state).load(self.mem()) & DELETED == 0
+    }
+
+    /// Finds what a name refers to, if `wants` it, and has a slot hold it. If `is_there` says that it is not deleted,
+    /// it stays in place. Else its name is gone once this has returned.
     pub(super) fn hold(
         &self,
         key: &[u8],
         wants: impl FnOnce(&Named) -> bool,
-    ) -> Result<Option<(Named, SyncWord)>> {
+        is_there: impl FnOnce(Named) -> bool,
+    ) -> Result<Option<Holding>> {
         let (worker, mem) = (self.worker(), self.mem());
         let slot = self.take_slot()?;
         let held = (|| {
-            // The name was there under the pin, so the storage stays at least until the pin ends.
+            // The name was there under the pin, so the storage stays until the pin ends.
             let _pin = worker.pin()?;
             let Some(named) = self.find(key)?.filter(wants) else {
                 return Ok(None);
@@ -123,10 +130,21 @@ impl<M: Memory> ObjectStore<M> {
                 slot.store_seq_cst(mem, held(named.number));
             }
             crash_point(Point::ObjectHeld);
-            Ok(Some(named))
+            let is_there = is_there(named);
+            mutant::also(Mutant::HeldLate, || {
+                // PAIRS WITH: index::objects::slots::for_each_table
+                slot.store_seq_cst(mem, held(named.number))
+            });
+            Ok(Some((named, is_there)))
         })();
         match held {
-            Ok(Some(named)) => Ok(Some((named, slot))),
+            Ok(Some((named, true))) => Ok(Some(Holding::Held(named, slot))),
+            Ok(Some((named, false))) => {
+                // It was evicted, by a thread that may have died since.
+                let unnamed = self.map.remove_if(key, &named.encode());
+                self.release(slot, named);
+                unnamed.map(|_| Some(Holding::Deleted))
+            }
             Ok(None) => {
                 self.slots.give(slot);
                 Ok(None)
@@ -149,8 +167,8 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// Cost: two sync stores and a sync load; if the object is deleted, and this was its last view, that of its
     /// removal.
-    pub fn end_view(&self, object: Viewed) -> Result<()> {
-        self.release(object.slot, object.named)
+    pub fn end_view(&self, object: Viewed) {
+        self.release(object.slot, object.named);
     }
 
     /// The caller is about to wait until another object is sealed, and looks once more before it does. Returns what

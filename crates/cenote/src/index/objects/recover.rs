@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::ObjectStore;
 use super::layout::{DELETED, Storage, name_key, storage_key};
+use super::slots::Table;
 use crate::error::Result;
 use crate::index::common::guidelines::Guidelines;
 use crate::memory::Memory;
@@ -49,29 +50,49 @@ impl<M: Memory> ObjectStore<M> {
             }
         })?;
         let pod = self.worker().pod().clone();
+        let mut outcome = Ok(());
         for process in processes {
-            if process != pod.process_identity() && pod.process_is_gone(process)? {
-                self.sweep(process)?;
+            if process == pod.process_identity() {
+                continue;
+            }
+            match pod
+                .process_is_gone(process)
+                .and_then(|is_gone| if is_gone { self.sweep(process) } else { Ok(()) })
+            {
+                Ok(()) => {}
+                // It keeps no other from being recovered.
+                Err(error) => outcome = Err(error),
             }
         }
-        Ok(())
+        outcome
     }
 
-    /// Recovers what a process that is gone had in slots.
+    /// Recovers what a process that is gone had in slots. A table where that fails is left for later.
     fn sweep(&self, process: u64) -> Result<()> {
         let mut tables = Vec::new();
         self.for_each_table(Some(process), |table| tables.push(table))?;
+        let mut outcome = Ok(());
         for table in tables {
-            if mutant::is(Mutant::TableFirst) {
-                self.map.remove(&table.key)?;
+            if let Err(error) = self.sweep_table(&table) {
+                outcome = Err(error);
             }
-            for (number, _) in table.referred {
-                self.recover_storage(number, process)?;
-                crash_point(Point::ObjectRecovered);
-            }
+        }
+        outcome
+    }
+
+    fn sweep_table(&self, table: &Table) -> Result<()> {
+        if mutant::is(Mutant::TableFirst) {
             self.map.remove(&table.key)?;
         }
-        Ok(())
+        let mut outcome = Ok(());
+        for (number, _) in &table.referred {
+            if let Err(error) = self.recover_storage(*number, table.process) {
+                outcome = Err(error);
+            }
+            crash_point(Point::ObjectRecovered);
+        }
+        outcome?;
+        self.map.remove(&table.key).map(drop)
     }
 
     /// Removes a storage that was in a dead process's slot, if it has no name and nobody else holds it.

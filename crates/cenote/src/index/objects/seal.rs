@@ -1,9 +1,10 @@
 //! Sealing: the object gets its name, by one insert, or gives way to one that has it.
 
 use super::layout::{DELETED, SEALED, name_key};
+use super::read::Holding;
 use super::write::Unsealed;
 use super::{ObjectStore, slots::held};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::common::outcome::Replace;
 use crate::memory::Memory;
 use crate::memory::checked::sync_word;
@@ -21,18 +22,29 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// If the pool is full. The object is gone.
     pub fn seal(&self, object: Unsealed) -> Result<bool> {
-        self.complete(&object);
+        self.complete(&object)?;
         let (key, value) = (name_key(&object.id), object.named.encode());
-        let sealed = self.with_room(0, |_| self.map.insert(&key, &value));
+        let insert = || self.with_room(0, |_| self.map.insert(&key, &value));
+        let mut sealed = insert();
+        // The time of the object that has the name may be over.
+        if matches!(sealed, Ok(false)) && matches!(self.expire(&object.id), Ok(true)) {
+            sealed = insert();
+        }
         crash_point(Point::ObjectNamed);
         match sealed {
             Ok(true) => {
                 self.notify();
-                self.release(object.slot, object.named)?;
+                self.release(object.slot, object.named);
             }
-            Ok(false) | Err(_) => self.abort(object)?,
+            Err(_) if self.has_name(&key, &object) => self.release(object.slot, object.named),
+            Ok(false) | Err(_) => self.abort(object),
         }
         sealed
+    }
+
+    /// Whether an object has its name: an insert may fail after it has happened, by damage.
+    fn has_name(&self, key: &[u8], object: &Unsealed) -> bool {
+        matches!(self.find(key), Ok(Some(named)) if named.number == object.named.number)
     }
 
     /// Seals an object in the place of the one that has its name, if there is one. Returns whether there was. Views of
@@ -44,18 +56,19 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// If the pool is full. The object is gone, and the other one is as it was.
     pub fn seal_over(&self, object: Unsealed) -> Result<bool> {
-        self.complete(&object);
-        match self.name_over(&object) {
-            Ok(replaced) => {
+        self.complete(&object)?;
+        let named = self.name_over(&object);
+        match &named {
+            Ok(_) => {
                 self.notify();
-                self.release(object.slot, object.named)?;
-                Ok(replaced)
+                self.release(object.slot, object.named);
             }
-            Err(error) => {
-                self.abort(object)?;
-                Err(error)
+            Err(_) if self.has_name(&name_key(&object.id), &object) => {
+                self.release(object.slot, object.named)
             }
+            Err(_) => self.abort(object),
         }
+        named
     }
 
     fn name_over(&self, object: &Unsealed) -> Result<bool> {
@@ -64,7 +77,8 @@ impl<M: Memory> ObjectStore<M> {
             if self.with_room(0, |_| self.map.insert(&key, &value))? {
                 return Ok(false);
             }
-            let Some((old, slot)) = self.hold(&key, |_| true)? else {
+            let held = self.hold(&key, |_| true, |named| self.is_there(named))?;
+            let Some(Holding::Held(old, slot)) = held else {
                 continue;
             };
             let replaced = self.with_room(0, |_| self.map.replace(&key, &old.encode(), &value));
@@ -74,7 +88,7 @@ impl<M: Memory> ObjectStore<M> {
                 // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
                 sync_word(old.state).fetch_or(self.mem(), DELETED);
             }
-            self.release(slot, old)?;
+            self.release(slot, old);
             replaced?;
             if has_replaced {
                 return Ok(true);
@@ -85,7 +99,10 @@ impl<M: Memory> ObjectStore<M> {
     /// Gives an object up that is not sealed.
     ///
     /// Cost: that of [`OrderedMap::remove`](crate::OrderedMap::remove), and two sync stores.
-    pub fn abort(&self, object: Unsealed) -> Result<()> {
+    pub fn abort(&self, object: Unsealed) {
+        if self.worker().is_forked() {
+            return;
+        }
         let mem = self.mem();
         if !M::COHERENT && !mutant::is(Mutant::AbortedDataKept) {
             // Complete before the storage is retired: its memory may be reused when this process has left.
@@ -97,11 +114,14 @@ impl<M: Memory> ObjectStore<M> {
             // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
             sync_word(object.named.state).fetch_or(mem, DELETED);
         }
-        self.release(object.slot, object.named)
+        self.release(object.slot, object.named);
     }
 
     /// Completes an object's bytes before it gets a name.
-    fn complete(&self, object: &Unsealed) {
+    fn complete(&self, object: &Unsealed) -> Result<()> {
+        if self.worker().is_forked() {
+            return Err(Error::Forked);
+        }
         let mem = self.mem();
         debug_assert_eq!(object.slot.load(mem), held(object.named.number));
         if !M::COHERENT && !mutant::is(Mutant::DataNotWrittenBack) {
@@ -112,6 +132,7 @@ impl<M: Memory> ObjectStore<M> {
         // For eviction: what is not sealed is left alone.
         // NO PAIR: hint
         sync_word(object.named.state).store(mem, SEALED);
+        Ok(())
     }
 
     /// Wakes threads that wait for an object.

@@ -25,6 +25,8 @@ const SLOTS_MIN: u64 = 64;
 const DOUBLINGS_MAX: u32 = 10;
 /// A number with this bit is being released, or was; without it, held.
 const RELEASING: u64 = 1 << 63;
+/// The greatest number of a storage.
+pub(super) const NUMBER_MAX: u64 = RELEASING - 1;
 
 /// A storage is held, says a slot.
 pub(super) fn held(number: u64) -> u64 {
@@ -115,12 +117,12 @@ impl<M: Memory> ObjectStore<M> {
                 if let Some(slot) = state.free.pop() {
                     return Ok(sync_word(slot));
                 }
-                let n = state.tables;
-                state.tables += 1;
-                n
+                state.tables
             };
             let made = self.make_table(n)?;
-            self.slots.state().free.extend(made);
+            let mut state = self.slots.state();
+            state.tables = state.tables.max(n + 1);
+            state.free.extend(made);
         }
     }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::ObjectStore;
 use super::layout::{Head, ID_MAX, METADATA_MAX, Named, SIZE_MAX, name_key, now_ms, storage_key};
-use super::slots::{held, releasing};
+use super::slots::{NUMBER_MAX, held, releasing};
 use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::index::ordered::write::Made;
@@ -59,8 +59,11 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: that of [`OrderedMap::insert`](crate::OrderedMap::insert), two exchanges, and a sync store.
     pub fn make(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<Option<Unsealed>> {
         check(id, size, new)?;
-        if self.contains(id)? {
-            return Ok(None);
+        if let Some(named) = self.find(&name_key(id))? {
+            if !has_expired(self.mem(), named.expires) {
+                return Ok(None);
+            }
+            self.expire(id)?;
         }
         self.make_beside(id, size, new).map(Some)
     }
@@ -70,11 +73,18 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: that of [`ObjectStore::make`], without the search.
     pub fn make_beside(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<Unsealed> {
         check(id, size, new)?;
-        self.finish_deferred()?;
+        if self.worker().is_forked() {
+            return Err(Error::Forked);
+        }
+        self.finish_deferred();
         let mem = self.mem();
         let slot = self.take_slot()?;
         // NO PAIR: count
-        let number = self.meta.numbers().fetch_add(mem, 1) + 1;
+        let number = self.meta.numbers().fetch_add(mem, 1).wrapping_add(1);
+        if number == 0 || number > NUMBER_MAX {
+            self.slots.give(slot);
+            return Err(Error::corrupt("the number of the last object", number));
+        }
         let ttl = if new.ttl_ms == 0 {
             self.settings.ttl_ms
         } else {
@@ -129,14 +139,18 @@ impl<M: Memory> ObjectStore<M> {
         let make = |value| named.set(Some(head.write(mem, value)));
         let made = Made { len, make: &make };
         let key = storage_key(head.number);
-        let inserted = self.with_room(len, |waits| self.map.insert_made(&key, made, waits))?;
+        // Before the storage is there: who removes it subtracts.
+        // NO PAIR: count
+        self.meta.bytes().fetch_add(mem, len);
+        let inserted = self.with_room(len, |waits| self.map.insert_made(&key, made, waits));
         match (inserted, named.get()) {
-            (true, Some(named)) => {
+            (Ok(true), Some(named)) => Ok(named),
+            (Ok(_), _) => Err(Error::corrupt("a storage of a new number, seen", head.number)),
+            (Err(error), _) => {
                 // NO PAIR: count
-                self.meta.bytes().fetch_add(mem, len);
-                Ok(named)
+                self.meta.bytes().fetch_add(mem, len.wrapping_neg());
+                Err(error)
             }
-            _ => Err(Error::corrupt("a storage of a new number, seen", head.number)),
         }
     }
 
@@ -153,7 +167,10 @@ impl<M: Memory> ObjectStore<M> {
             "bytes from {from} on, {len}, of an object of {}",
             object.named.size
         );
-        unpublished(object.named.data + from, len).write(self.mem(), bytes);
+        // A forked child has its parent's objects, which are the parent's to fill.
+        if !self.worker().is_forked() {
+            unpublished(object.named.data + from, len).write(self.mem(), bytes);
+        }
     }
 
     /// Whether there is an object of this id, whose time is not over.
