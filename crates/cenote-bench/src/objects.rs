@@ -6,6 +6,8 @@
 //! copy the bytes out, and open, map and unmap the file. Gets are by a second handle on the pool, which has a mapping
 //! and a place of its own, as another process's has. Each put is followed by a deletion that is not timed.
 
+#![allow(clippy::disallowed_types)] // the peer maps files of its own
+
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::path::Path;

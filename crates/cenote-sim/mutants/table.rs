@@ -63,9 +63,11 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         DataNotWrittenBack => quick(noncoherent(Objects, 3, 2, 14, 2, Random)),
         AbortedDataKept => slow(noncoherent(Objects, 3, 2, 14, 2, Random)),
-        ViewNotMarked | ViewNotChecked => slow(coherent(Objects, 3, 2, 14, 2, Random)),
-        StoredBeforeSlot | ReplacedKept | LoserKept | HeldLate | DeletedUnmarked | ReleasedAtOnce
-        | ReleasedUnchecked | HeldRemoved | TableFirst | NameNotLookedUp | UnnamedKept | EvictedNameKept => {
+        ViewNotMarked | ViewNotChecked | HeldLate | EvictedNameKept => {
+            slow(coherent(Objects, 3, 2, 14, 2, Random))
+        }
+        StoredBeforeSlot | ReplacedKept | LoserKept | DeletedUnmarked | ReleasedAtOnce
+        | ReleasedUnchecked | HeldRemoved | TableFirst | NameNotLookedUp | UnnamedKept => {
             quick(coherent(Objects, 3, 2, 14, 2, Random))
         }
         ResultNotWrittenBack | TasksCountNotDropped | TasksNotWrittenBack => {
