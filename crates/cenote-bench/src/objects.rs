@@ -1,10 +1,10 @@
 //! The `objects` command: objects of an object store beside a copy of their bytes, and beside a file in `/dev/shm` for
 //! each object, as `multiprocessing.shared_memory` makes them.
 //!
-//! A *put* makes an object, copies bytes into it, and seals it; the peers copy the same bytes into memory that they have
-//! used before, and into a new file that they map. A *get* views an object, reads one byte and ends the view; the peers
-//! copy the bytes out, and open, map and unmap the file. Gets are by a second handle on the pool, which has a mapping
-//! and a place of its own, as another process's has. Each put is followed by a deletion that is not timed.
+//! A *put* makes an object, copies bytes into it, and seals it; the peers copy the same bytes into memory that they
+//! have used before, and into a new file that they map. A *get* views an object, reads one byte and ends the view; the
+//! peers copy the bytes out, and open, map and unmap the file. Gets are by a second handle on the pool, which has a
+//! mapping and a place of its own, as another process's has. Each put is followed by a deletion that is not timed.
 
 #![allow(clippy::disallowed_types)] // the peer maps files of its own
 
