@@ -110,30 +110,34 @@ impl<M: Memory> ObjectStore<M> {
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn repair_objects(&self) -> Result<u64> {
         let _ = self.sweep_gone();
-        let mut named = BTreeMap::new();
+        let mut names = Vec::new();
         self.map.scan(
             Range {
                 from: &[NAMES],
                 to: Some(&[STORAGES]),
             },
             |key, value| {
-                let found = Named::decode(self.worker(), value).ok();
-                named.extend(found.map(|named| (named.number, key.to_vec())));
+                let number = Named::decode(self.worker(), value).ok().map(|named| named.number);
+                names.push((key.to_vec(), number));
                 true
             },
         )?;
-        let (mut lost, mut bytes) = (Vec::new(), 0);
+        let named: BTreeSet<u64> = names.iter().filter_map(|(_, number)| *number).collect();
+        let (mut kept, mut lost, mut bytes) = (BTreeSet::new(), Vec::new(), 0);
         self.for_each_storage(|number, storage| match storage {
-            Ok(storage) if named.contains_key(&number) || self.is_held(number, None).unwrap_or(true) => {
-                bytes += storage.len
+            Ok(storage) if named.contains(&number) || self.is_held(number, None).unwrap_or(true) => {
+                kept.insert(number);
+                bytes += storage.len;
             }
             _ => lost.push(number),
         })?;
-        for number in &lost {
-            // A name of bytes that cannot be told would refer to whatever comes there.
-            if let Some(key) = named.get(number) {
+        // First names: one without its bytes would refer to whatever comes there.
+        for (key, number) in &names {
+            if !number.is_some_and(|number| kept.contains(&number)) {
                 self.map.remove(key)?;
             }
+        }
+        for number in &lost {
             self.map.remove(&super::layout::storage_key(*number))?;
         }
         // NO PAIR: count

@@ -69,7 +69,7 @@ impl<M: Memory> ObjectStore<M> {
             if may_be_held && self.is_held(number, None)? && !mutant::is(Mutant::HeldRemoved) {
                 return Ok(());
             }
-            self.remove_storage(number)
+            self.remove_storage(number).map(drop)
         })();
         match done {
             Ok(()) => free_slot(&self.slots, slot),
@@ -79,6 +79,9 @@ impl<M: Memory> ObjectStore<M> {
 
     /// Finishes a release that has failed, because there was no room for it. If it fails again, it is left for later.
     pub(super) fn finish_deferred(&self) {
+        if self.worker().is_forked() {
+            return;
+        }
         let Some((slot, number)) = self.slots.deferred() else {
             return;
         };
@@ -117,39 +120,34 @@ impl<M: Memory> ObjectStore<M> {
         Ok(false)
     }
 
-    /// Takes the name of an evicted object away, if it still has it: its evictor may have died. The caller keeps the
-    /// storage in place.
-    pub(super) fn unname_evicted(&self, storage: &Storage) -> Result<()> {
-        let mem = self.mem();
-        if storage.state().load(mem) & EVICTED == 0 || mutant::is(Mutant::EvictedNameKept) {
-            return Ok(());
-        }
-        let key = name_key(&storage.id(mem));
-        match self.find(&key)? {
-            Some(named) if named.number == storage.number => {
-                self.map.remove_if(&key, &named.encode()).map(drop)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Removes a storage, if it is there. Several may do so at the same time.
-    pub(super) fn remove_storage(&self, number: u64) -> Result<()> {
-        let key = storage_key(number);
-        let len = {
+    /// Removes a storage, if it is there. Several may do so at the same time. Returns whether this one did. The name of
+    /// an evicted object is taken away before, if it still has it: its evictor may have died.
+    pub(super) fn remove_storage(&self, number: u64) -> Result<bool> {
+        let (mem, key) = (self.mem(), storage_key(number));
+        let (len, evicted) = {
             let _pin = self.worker().pin()?;
             let Some(record) = self.map.record_of(&key)? else {
-                return Ok(());
+                return Ok(false);
             };
             let storage = Storage::of_record(self.worker(), record)?;
-            self.unname_evicted(&storage)?;
-            storage.len
+            let is_evicted = storage.state().load(mem) & EVICTED != 0;
+            let is_kept = mutant::is(Mutant::EvictedNameKept);
+            (
+                storage.len,
+                (is_evicted && !is_kept).then(|| name_key(&storage.id(mem))),
+            )
         };
-        if self.map.remove(&key)? {
-            // NO PAIR: count
-            self.meta.bytes().fetch_add(self.mem(), len.wrapping_neg());
+        if let Some(name) = evicted
+            && let Some(named) = self.find(&name)?.filter(|named| named.number == number)
+        {
+            self.map.remove_if(&name, &named.encode())?;
         }
-        Ok(())
+        let removed = self.map.remove(&key)?;
+        if removed {
+            // NO PAIR: count
+            self.meta.bytes().fetch_add(mem, len.wrapping_neg());
+        }
+        Ok(removed)
     }
 }
 

@@ -148,7 +148,7 @@ impl<M: Memory> ObjectStore<M> {
     /// slot: there may be none, and no room for one.
     fn evict_one(&self, candidate: &Candidate) -> Result<u64> {
         let (mem, number) = (self.mem(), candidate.number);
-        let storage = {
+        let (storage, key, named) = {
             let _pin = self.worker().pin()?;
             let Some(record) = self.map.record_of(&storage_key(number))? else {
                 return Ok(0);
@@ -165,16 +165,16 @@ impl<M: Memory> ObjectStore<M> {
                 None => {}
             }
             crash_point(Point::ObjectEvicted);
-            if let Some(named) = named {
-                self.map.remove_if(&key, &named.encode())?;
-                crash_point(Point::ObjectEvicted);
-            }
-            storage
+            (storage, key, named)
         };
-        if self.is_held(number, None)? {
+        // Not under the pin: a removal may wait for memory that pins hold back.
+        if let Some(named) = named {
+            self.map.remove_if(&key, &named.encode())?;
+            crash_point(Point::ObjectEvicted);
+        }
+        if self.is_held(number, None)? || !self.remove_storage(number)? {
             return Ok(0);
         }
-        self.remove_storage(number)?;
         let age = now_ms(mem).saturating_sub(storage.created);
         let figures = match candidate.has_expired {
             true => vec![(self.meta.expired(), 1)],

@@ -7,7 +7,7 @@ use super::ObjectStore;
 use super::layout::{DELETED, Named, Storage, VIEWED, VISITED, name_key};
 use super::slots::held;
 use super::write::has_expired;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::checked::{published, sync_word};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -118,6 +118,9 @@ impl<M: Memory> ObjectStore<M> {
         is_there: impl FnOnce(Named) -> bool,
     ) -> Result<Option<Holding>> {
         let (worker, mem) = (self.worker(), self.mem());
+        if worker.is_forked() {
+            return Err(Error::Forked);
+        }
         let slot = self.take_slot()?;
         let held = (|| {
             // The name was there under the pin, so the storage stays until the pin ends.

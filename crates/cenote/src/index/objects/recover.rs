@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::ObjectStore;
-use super::layout::{DELETED, Storage, name_key, storage_key};
+use super::layout::{DELETED, Storage, VIEWED, name_key, storage_key};
 use super::slots::Table;
 use crate::error::Result;
 use crate::index::common::guidelines::Guidelines;
@@ -107,13 +107,14 @@ impl<M: Memory> ObjectStore<M> {
             let is_named =
                 named.is_some_and(|named| named.number == number) && !mutant::is(Mutant::NameNotLookedUp);
             if !is_named && !mutant::is(Mutant::UnnamedKept) {
+                // Another thread may have taken the name away, and be about to mark the storage: who releases it looks.
                 // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
-                storage.state().fetch_or(self.mem(), DELETED);
+                storage.state().fetch_or(self.mem(), DELETED | VIEWED);
             }
             !is_named
         };
         match is_deleted && !self.is_held(number, Some(process))? && !mutant::is(Mutant::UnnamedKept) {
-            true => self.remove_storage(number),
+            true => self.remove_storage(number).map(drop),
             false => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::layout::{DELETED, SEALED, name_key};
 use super::read::Holding;
-use super::write::Unsealed;
+use super::write::{Unsealed, has_expired};
 use super::{ObjectStore, slots::held};
 use crate::error::{Error, Result};
 use crate::index::common::outcome::Replace;
@@ -24,27 +24,41 @@ impl<M: Memory> ObjectStore<M> {
     pub fn seal(&self, object: Unsealed) -> Result<bool> {
         self.complete(&object)?;
         let (key, value) = (name_key(&object.id), object.named.encode());
-        let insert = || self.with_room(0, |_| self.map.insert(&key, &value));
-        let mut sealed = insert();
-        // The time of the object that has the name may be over.
-        if matches!(sealed, Ok(false)) && matches!(self.expire(&object.id), Ok(true)) {
-            sealed = insert();
-        }
+        let sealed = loop {
+            match self.with_room(0, |_| self.map.insert(&key, &value)) {
+                Ok(false) if self.has_way(&object.id, &key) => {}
+                sealed => break sealed,
+            }
+        };
         crash_point(Point::ObjectNamed);
         match sealed {
             Ok(true) => {
                 self.notify();
                 self.release(object.slot, object.named);
             }
-            Err(_) if self.has_name(&key, &object) => self.release(object.slot, object.named),
-            Ok(false) | Err(_) => self.abort(object),
+            Ok(false) => self.abort(object),
+            Err(_) => self.give_up(&key, object),
         }
         sealed
     }
 
-    /// Whether an object has its name: an insert may fail after it has happened, by damage.
-    fn has_name(&self, key: &[u8], object: &Unsealed) -> bool {
-        matches!(self.find(key), Ok(Some(named)) if named.number == object.named.number)
+    /// Whether the object that had the name has gone meanwhile, or its time was over and it is deleted now.
+    fn has_way(&self, id: &[u8], key: &[u8]) -> bool {
+        match self.find(key) {
+            Ok(None) => true,
+            Ok(Some(named)) => has_expired(self.mem(), named.expires) && self.expire(id).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// After a failure to name an object: gives it up, unless it has its name all the same. If that cannot be told, it
+    /// stays in its slot, for as long as this process has the pool open.
+    fn give_up(&self, key: &[u8], object: Unsealed) {
+        match self.find(key) {
+            Ok(Some(named)) if named.number == object.named.number => self.release(object.slot, object.named),
+            Ok(_) => self.abort(object),
+            Err(_) => {}
+        }
     }
 
     /// Seals an object in the place of the one that has its name, if there is one. Returns whether there was. Views of
@@ -63,10 +77,7 @@ impl<M: Memory> ObjectStore<M> {
                 self.notify();
                 self.release(object.slot, object.named);
             }
-            Err(_) if self.has_name(&name_key(&object.id), &object) => {
-                self.release(object.slot, object.named)
-            }
-            Err(_) => self.abort(object),
+            Err(_) => self.give_up(&name_key(&object.id), object),
         }
         named
     }

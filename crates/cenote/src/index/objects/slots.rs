@@ -6,6 +6,7 @@
 //! A process has tables of slots, each twice as large as the one before. Its threads share them, as views move between
 //! threads. A free slot is in a list of the process.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ObjectStore;
@@ -52,7 +53,7 @@ struct State {
     free: Vec<u64>,
     tables: u32,
     /// Slots whose release has failed, and what they refer to.
-    unfinished: Vec<(u64, u64)>,
+    unfinished: VecDeque<(u64, u64)>,
 }
 
 /// The slots of this process in the store of an id. They last as long as the process has the pool open.
@@ -73,7 +74,7 @@ impl Slots {
 
     /// Keeps a slot whose release failed, for later.
     pub(super) fn defer(&self, slot: SyncWord, number: u64) {
-        self.state().unfinished.push((slot.offset(), number));
+        self.state().unfinished.push_back((slot.offset(), number));
     }
 
     /// Keeps a view's slot, which could not be released, for later.
@@ -83,7 +84,7 @@ impl Slots {
 
     /// One of the slots whose release failed.
     pub(super) fn deferred(&self) -> Option<(SyncWord, u64)> {
-        let (slot, number) = self.state().unfinished.pop()?;
+        let (slot, number) = self.state().unfinished.pop_front()?;
         Some((sync_word(slot), number))
     }
 }
