@@ -139,6 +139,27 @@ fn value(key: u64, version: u64) -> Vec<u8> {
 struct Journal(File);
 
 impl Journal {
+    /// The last acknowledged version of each key, and what was begun and not acknowledged: key and version.
+    fn read(path: &Path) -> Result<(BTreeMap<u64, u64>, Option<(u64, u64)>), String> {
+        let mut bytes = Vec::new();
+        if let Ok(mut file) = File::open(path) {
+            file.read_to_end(&mut bytes).map_err(text)?;
+        }
+        let mut acknowledged = BTreeMap::new();
+        let mut begun = None;
+        for record in bytes.chunks_exact(24) {
+            let word = |n: usize| u64::from_le_bytes(record[8 * n..8 * n + 8].try_into().expect("8 bytes"));
+            match word(0) {
+                BEGUN => begun = Some((word(1), word(2))),
+                _ => {
+                    acknowledged.insert(word(1), word(2));
+                    begun = None;
+                }
+            }
+        }
+        Ok((acknowledged, begun))
+    }
+
     fn write(&mut self, kind: u64, key: u64, version: u64) -> Outcome {
         let mut record = [0; 24];
         for (bytes, word) in record.chunks_exact_mut(8).zip([kind, key, version]) {
@@ -394,22 +415,7 @@ impl<M: Mapped> Case<'_, M> {
     }
 
     fn check_journal(&self, map: &cenote::Map<M>, ordered: &cenote::Ordered<M>) -> Outcome {
-        let mut bytes = Vec::new();
-        if let Ok(mut file) = File::open(&self.files.journal) {
-            file.read_to_end(&mut bytes).map_err(text)?;
-        }
-        let mut acknowledged = BTreeMap::new();
-        let mut begun = None;
-        for record in bytes.chunks_exact(24) {
-            let word = |n: usize| u64::from_le_bytes(record[8 * n..8 * n + 8].try_into().expect("8 bytes"));
-            match word(0) {
-                BEGUN => begun = Some((word(1), word(2))),
-                _ => {
-                    acknowledged.insert(word(1), word(2));
-                    begun = None;
-                }
-            }
-        }
+        let (acknowledged, begun) = Journal::read(&self.files.journal)?;
         for entry in (0..KEYS).chain((0..ORDERED_KEYS).map(|key| key | ORDERED)) {
             let before = acknowledged.get(&entry).copied().unwrap_or(0);
             let key = entry & !ORDERED;

@@ -1,9 +1,6 @@
 //! Work on an object store whose process is killed: what was acknowledged is there and whole, a survivor's view keeps
 //! its bytes, and nothing that the dead one wrote or viewed stays.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -129,21 +126,7 @@ fn kill_and_check<M: Mapped>(
 }
 
 fn check_journal<M: Mapped>(case: &Case<'_, M>, objects: &Objects<M>) -> Outcome {
-    let mut journal = Vec::new();
-    if let Ok(mut file) = File::open(&case.files.journal) {
-        file.read_to_end(&mut journal).map_err(text)?;
-    }
-    let (mut acknowledged, mut begun) = (BTreeMap::new(), None);
-    for record in journal.chunks_exact(24) {
-        let word = |n: usize| u64::from_le_bytes(record[8 * n..8 * n + 8].try_into().expect("8 bytes"));
-        match word(0) {
-            BEGUN => begun = Some((word(1), word(2))),
-            _ => {
-                acknowledged.insert(word(1), word(2));
-                begun = None;
-            }
-        }
-    }
+    let (acknowledged, begun) = Journal::read(&case.files.journal)?;
     for id in 0..OBJECTS {
         let before = acknowledged.get(&id).copied().unwrap_or(0);
         let found = objects.get(&id.to_le_bytes()).map_err(text)?;
