@@ -135,12 +135,15 @@ fn value(key: u64, version: u64) -> Vec<u8> {
     word.iter().copied().cycle().take(len).collect()
 }
 
+/// What a journal says: the last acknowledged version of each key; key and version of what was begun and not
+/// acknowledged.
+type Written = (BTreeMap<u64, u64>, Option<(u64, u64)>);
+
 /// The journal of what was begun and what was acknowledged. Survives its writer, as the page cache does.
 struct Journal(File);
 
 impl Journal {
-    /// The last acknowledged version of each key, and what was begun and not acknowledged: key and version.
-    fn read(path: &Path) -> Result<(BTreeMap<u64, u64>, Option<(u64, u64)>), String> {
+    fn read(path: &Path) -> Result<Written, String> {
         let mut bytes = Vec::new();
         if let Ok(mut file) = File::open(path) {
             file.read_to_end(&mut bytes).map_err(text)?;
