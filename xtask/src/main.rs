@@ -10,6 +10,7 @@ mod null_device;
 mod packages;
 mod process;
 mod programs;
+mod python;
 mod test;
 mod tidy;
 
@@ -24,7 +25,7 @@ The chores of the Cenote workspace.
         --write           keep it as it is now
     cargo xtask deny      check what is depended on against deny.toml: licences, sources, versions that are there twice
     cargo xtask test      run everything that must pass: formatting, clippy, tidy, dependencies, tests, crash points,
-                          elections by a real etcd, planted faults, a torture run of real processes
+                          elections by a real etcd, the Python package, planted faults, a torture run
         --quick           leave out the torture run and the demo
         --soak            larger explorations, 20 more torture runs of 60 s each, every one with a seed of its own,
                           and hours of pools that are damaged
@@ -34,6 +35,7 @@ The chores of the Cenote workspace.
         --only NAME       one of them
         --table           write what was measured to docs/mutants.md
         --json            a JSON object a line
+    cargo xtask python    install the Python package in target/python, and run its tests
     cargo xtask guests    two virtual machines (QEMU, no KVM) share a pool: an agent is killed, guests are stopped and switched off
         --quick           one pod instead of four
         --memory ivshmem|dax     how guests see what they share (default: one pod of each)
@@ -68,6 +70,14 @@ fn main() -> ExitCode {
             "`api` takes `--write` or nothing, got `{}`",
             rest.join(" ")
         )),
+        "python" if rest.is_empty() => match python::run(&root) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => {
+                eprintln!("cargo xtask python: {message}");
+                ExitCode::FAILURE
+            }
+        },
+        "python" => misuse(&format!("`python` takes no arguments, got `{}`", rest.join(" "))),
         "deny" if rest.is_empty() => exit_code(deny::run(&root)),
         "deny" => misuse(&format!("`deny` takes no arguments, got `{}`", rest.join(" "))),
         "tidy" => misuse(&format!("`tidy` takes no arguments, got `{}`", rest.join(" "))),

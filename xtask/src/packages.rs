@@ -37,6 +37,11 @@ pub const NEEDED: &[Needed] = &[
         purpose: "the tests of elections",
     },
     Needed {
+        command: "python3",
+        package: "python3",
+        purpose: "the tests of the Python package",
+    },
+    Needed {
         command: "pkg-config",
         package: "pkg-config",
         purpose: "finding libfabric",
@@ -55,6 +60,18 @@ pub fn install_missing(needed: &[Needed]) -> Result<String, String> {
         let names: Vec<&str> = needed.iter().map(|one| one.command).collect();
         return Ok(format!("nothing to install; found {}", names.join(", ")));
     }
+    let list = install(&missing)?;
+    match missing.iter().find(|one| !on_search_path(one.command)) {
+        None => Ok(format!("installed {list}")),
+        Some(one) => Err(format!(
+            "package {} was installed, but there is still no `{}`",
+            one.package, one.command
+        )),
+    }
+}
+
+/// Installs packages where that is allowed. Returns what they are, for people.
+pub fn install(missing: &[&Needed]) -> Result<String, String> {
     let list: Vec<String> = missing
         .iter()
         .map(|one| format!("`{}` ({}; package {})", one.command, one.purpose, one.package))
@@ -77,13 +94,7 @@ pub fn install_missing(needed: &[Needed]) -> Result<String, String> {
         process::run(command, process::LIMIT_DEFAULT)
             .map_err(|failure| format!("apt-get {}: {failure}; missing: {list}", arguments[0]))?;
     }
-    match missing.iter().find(|one| !on_search_path(one.command)) {
-        None => Ok(format!("installed {list}")),
-        Some(one) => Err(format!(
-            "package {} was installed, but there is still no `{}`",
-            one.package, one.command
-        )),
-    }
+    Ok(list)
 }
 
 fn on_search_path(command: &str) -> bool {

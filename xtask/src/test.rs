@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check that must pass, one step after the other; stops at the first that fails.
 
-use crate::{api, deny, null_device, packages, process, programs, tidy};
+use crate::{api, deny, null_device, packages, process, programs, python, tidy};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -79,6 +79,8 @@ enum Work {
     Soak(Vec<String>, u64, u64),
     /// All test programs that cargo builds with these arguments.
     Programs(Vec<String>),
+    /// The tests of the Python package.
+    Python,
     /// The planted faults that take few seeds, by the program that was built with the tests.
     Mutants,
     /// The arguments of the command that was built with the tests.
@@ -124,6 +126,7 @@ impl Step {
                 "CENOTE_TEST_SEED={seed} CENOTE_DAMAGE_CASES={cases} cargo {}",
                 arguments.join(" ")
             ),
+            Work::Python => "cargo xtask python".into(),
             Work::Mutants => "cargo xtask mutants --quick".into(),
             Work::Cenote(arguments) => format!("cargo run -p cenote-cli -- {}", arguments.join(" ")),
         }
@@ -141,6 +144,7 @@ impl Step {
                     .then_some(())
                     .ok_or_else(|| "the interface has changed".into());
             }
+            Work::Python => return python::run(root),
             Work::Deny => return deny::run(root).then_some(()).ok_or_else(|| "found errors".into()),
             Work::Programs(arguments) => return programs::run(root, arguments),
             Work::Cargo(arguments) => {
@@ -239,6 +243,10 @@ fn steps(options: &Options) -> Vec<Step> {
             "examples in the documentation",
             &format!("test --workspace {FEATURES} --doc"),
         ),
+        Step {
+            name: "Python package".into(),
+            work: Work::Python,
+        },
         Step {
             name: "mutants".into(),
             work: Work::Mutants,

@@ -346,6 +346,8 @@ fn what_was_found_stays_mended() {
         // Faults of the subjects: their pools had no places for workers whose processes were being torn down.
         (many(Subject::Hash), vec![88003]),
         (many(Subject::Shrinking), vec![1, 129]),
+        // A process that had just joined served a request that was over.
+        (many(Subject::Shrinking), vec![250]),
         (many(Subject::Ordered), vec![80, 202]),
         (many(Subject::Instances), vec![48]),
         (many(Subject::Crowded), vec![80]),

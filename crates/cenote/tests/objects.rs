@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use cenote::objects::{NewObject, ObjectSettings, Objects};
+use cenote::objects::{NewObject, ObjectSettings, ObjectView, Objects};
 use cenote::{Backend, Coherent, Delegated, Error, Noncoherent, Options, Pool};
 
 fn pool<M: Backend>(max: u64) -> (tempfile::TempDir, Pool<M>) {
@@ -241,4 +241,25 @@ fn opens_full<M: Backend>() {
 fn a_full_cache_can_be_opened() {
     opens_full::<Coherent>();
     opens_full::<Noncoherent>();
+}
+
+thread_local! {
+    static KEPT: std::cell::RefCell<Option<ObjectView>> = const { std::cell::RefCell::new(None) };
+}
+
+#[test]
+fn a_view_in_a_thread_local_value_ends_with_its_thread() {
+    let (_folder, pool) = pool::<Coherent>(64 << 20);
+    let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
+    objects.put(b"object", &[1; 100]).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Touched before the library's own values of the thread, and so dropped after them.
+            KEPT.with_borrow(|kept| assert!(kept.is_none()));
+            let objects = pool.existing_objects("store").unwrap();
+            KEPT.set(Some(objects.get(b"object").unwrap().unwrap()));
+        });
+    });
+    assert!(objects.delete(b"object").unwrap());
+    check(&pool, 0);
 }

@@ -71,6 +71,14 @@ impl World {
         self.machine.load(event_count) == self.machine.load(event_count - REQUEST_BEFORE)
     }
 
+    /// Whether a thread has died that had asked the server of exchanges to change an event count. The server may do so
+    /// at any later time, and then nobody wakes the sleepers.
+    fn may_be_notified_by_the_dead(&self, event_count: u64) -> bool {
+        self.threads
+            .iter()
+            .any(|thread| !thread.alive && thread.exchanging == Some(event_count))
+    }
+
     fn says(&self, (event_count, seen): (u64, u32)) -> bool {
         self.machine.load(event_count) as u32 == seen
     }
@@ -106,12 +114,14 @@ impl World {
             }
         }
         if sleeps {
-            self.sleepers.push(Sleeper {
+            let mut sleeper = Sleeper {
                 thread: self.current,
                 death_slots,
                 event_counts: event_counts.to_vec(),
                 missed: Vec::new(),
-            });
+            };
+            sleeper.miss(|event_count| self.may_be_notified_by_the_dead(event_count));
+            self.sleepers.push(sleeper);
         }
         sleeps
     }

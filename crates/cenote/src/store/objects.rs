@@ -111,6 +111,17 @@ impl<M: Memory> Objects<M> {
         }))
     }
 
+    /// Makes an object of so many bytes beside the one of this id, if there is one; to be sealed
+    /// [in its place](ObjectWriter::seal_over).
+    ///
+    /// Cost and errors: those of [`Objects::create`].
+    pub fn create_over(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<ObjectWriter<'_, M>> {
+        Ok(ObjectWriter {
+            store: &self.store,
+            unsealed: Some(self.store.make_beside(id, size, new)?),
+        })
+    }
+
     /// Makes an object of these bytes and seals it. `false`, and nothing, if there is one of this id.
     ///
     /// Cost and errors: those of [`Objects::create`] and of [`ObjectWriter::seal`].
@@ -132,10 +143,7 @@ impl<M: Memory> Objects<M> {
     ///
     /// Cost and errors: those of [`Objects::create`] and of [`ObjectWriter::seal_over`].
     pub fn replace(&self, id: &[u8], bytes: &[u8], new: &NewObject<'_>) -> Result<bool> {
-        let mut writer = ObjectWriter {
-            store: &self.store,
-            unsealed: Some(self.store.make_beside(id, bytes.len() as u64, new)?),
-        };
+        let mut writer = self.create_over(id, bytes.len() as u64, new)?;
         writer.write(0, bytes);
         writer.seal_over()
     }

@@ -459,7 +459,8 @@ impl<M: Memory> Pool<M> {
             return Err(Error::Forked);
         }
         let identity = Arc::as_ptr(&self.inner.pod) as usize;
-        SESSIONS.with_borrow_mut(|sessions| {
+        let shared = SESSIONS.try_with(|sessions| {
+            let mut sessions = sessions.borrow_mut();
             sessions.retain(|(_, session)| session.strong_count() > 0);
             let mine = sessions
                 .iter()
@@ -468,12 +469,19 @@ impl<M: Memory> Pool<M> {
             if let Some(worker) = mine.and_then(|any| any.downcast::<Worker<M>>().ok()) {
                 return Ok(worker);
             }
-            self.revive_background_thread()?;
-            let worker = Rc::new(Worker::attach(&self.inner.pod, self.inner.guidelines.replicate)?);
+            let worker = self.attach()?;
             let any: Rc<dyn Any> = worker.clone();
             sessions.push((identity, Rc::downgrade(&any)));
             Ok(worker)
-        })
+        });
+        // A view in a thread-local value may outlive what this thread knows of its workers.
+        shared.unwrap_or_else(|_| self.attach())
+    }
+
+    fn attach(&self) -> Result<Rc<Worker<M>>> {
+        self.revive_background_thread()?;
+        let worker = Worker::attach(&self.inner.pod, self.inner.guidelines.replicate)?;
+        Ok(Rc::new(worker))
     }
 
     /// A count of the guards that a handle of this thread will give.

@@ -121,7 +121,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: a scan of all names, and for each object that of [`ObjectStore::delete`].
     pub fn expire_all(&self) -> Result<u64> {
         let mut expired = Vec::new();
-        self.list(&[], |object| {
+        self.list_all(&[], |object| {
             if has_expired(self.mem(), object.expires_ms) {
                 expired.push(object.id.to_vec());
             }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::ObjectStore;
 use super::layout::{ID_MAX, NAMES, Named, STORAGES, Storage, VIEWED, name_key};
+use super::write::has_expired;
 use crate::error::Result;
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
@@ -29,10 +30,24 @@ pub struct ObjectInfo {
 impl<M: Memory> ObjectStore<M> {
     /// Calls `each` for the objects whose ids begin with a prefix, in ascending order of their ids, until it breaks. An
     /// object that is there all the time is listed once; one that is sealed or deleted meanwhile may be. Objects whose
-    /// time is over are listed until somebody deletes them.
+    /// time is over are not.
     ///
     /// Cost: that of [`OrderedMap::scan`](crate::OrderedMap::scan), and three misses an object.
     pub fn list(&self, prefix: &[u8], mut each: impl FnMut(ObjectInfo) -> ControlFlow<()>) -> Result<()> {
+        self.list_all(prefix, |object| {
+            match has_expired(self.mem(), object.expires_ms) {
+                true => ControlFlow::Continue(()),
+                false => each(object),
+            }
+        })
+    }
+
+    /// The same, also of objects whose time is over and that are still there.
+    pub(super) fn list_all(
+        &self,
+        prefix: &[u8],
+        mut each: impl FnMut(ObjectInfo) -> ControlFlow<()>,
+    ) -> Result<()> {
         let (from, to) = (name_key(prefix), end_of(prefix));
         let mut failed = None;
         let range = Range {
@@ -52,13 +67,16 @@ impl<M: Memory> ObjectStore<M> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// What is known of the object of an id, without viewing it.
+    /// What is known of the object of an id, without viewing it; `None` if its time is over.
     ///
     /// Cost: that of [`OrderedMap::get`](crate::OrderedMap::get), and three misses.
     pub fn stat(&self, id: &[u8]) -> Result<Option<ObjectInfo>> {
         let _pin = self.worker().pin()?;
         let named = self.find(&name_key(id))?;
-        named.map(|named| self.info(id, &named)).transpose()
+        named
+            .filter(|named| !has_expired(self.mem(), named.expires))
+            .map(|named| self.info(id, &named))
+            .transpose()
     }
 
     /// The caller has found the name under a pin, which keeps the storage in place.

@@ -184,7 +184,7 @@ pub mod operation {
 }
 
 /// A worker's record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkerRecord(u64);
 
 /// Size classes there is room for in a record.

@@ -22,7 +22,7 @@ use crate::memory::{Liveness, Memory, Snapshot};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::NO_HOST;
 use crate::pod::format::host_entry::{self, HostPhase, HostRecord};
-use crate::pod::format::record::{Phase, ProcessRecord, State};
+use crate::pod::format::record::{Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{self, Superblock};
 
 impl<M: Memory> Pod<M> {
@@ -226,6 +226,7 @@ impl<M: Memory> Pod<M> {
         self.mem
             .must_be_in_memory(ProcessRecord::new(&self.geometry, index).pid().offset(), 64);
         crash_point(Point::OpenAlive);
+        self.note_requests_before_joining();
         self.forget_cached();
         Ok(true)
     }
@@ -237,6 +238,21 @@ impl<M: Memory> Pod<M> {
             process: self.identity.host,
             tag: self.host_generation as u8,
             generation,
+        }
+    }
+
+    /// The process that joins need not serve what has been requested so far: its cache is dropped after this. Such a
+    /// request may be over, and lead to memory that is in use again.
+    ///
+    /// Cost: on incoherent memory a load from far away for each worker's place.
+    fn note_requests_before_joining(&self) {
+        if M::COHERENT {
+            return;
+        }
+        for worker in 0..self.workers_high() {
+            let record = WorkerRecord::new(&self.geometry, worker);
+            let [_, _, serial, _] = record.flush_request();
+            self.served.note(record, serial.peek(&self.mem));
         }
     }
 

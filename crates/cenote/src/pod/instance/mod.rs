@@ -20,6 +20,7 @@ pub mod process;
 pub(in crate::pod) mod reclaim_state;
 pub mod recycle;
 pub mod repair;
+pub(in crate::pod) mod served;
 pub mod waits;
 pub mod word_cache;
 pub mod worker;

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use super::failures::{Failure, Failures, Task};
 use super::hooks::Hooks;
 use super::limits::Limits;
+use super::served::ServedRequests;
 use super::word_cache::WordCache;
 use super::worker::{LocalPin, Worker};
 use crate::error::{Error, Result};
@@ -78,6 +79,8 @@ pub struct Pod<M: Memory> {
     pub(crate) reclaiming: LocalWord,
     /// The identity of the background thread's worker; 0 while there is none.
     flush_server: LocalWord,
+    /// The flush requests that it need not serve.
+    pub(in crate::pod) served: ServedRequests,
     /// What this process could not recover.
     failures: Failures,
     /// Whether this machine is one of several that share the pool.
@@ -123,6 +126,7 @@ impl<M: Memory> Pod<M> {
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
             flush_server: LocalWord::new(0),
+            served: ServedRequests::default(),
             failures: Failures::default(),
             tell: None,
         })

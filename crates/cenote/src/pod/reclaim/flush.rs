@@ -1,9 +1,10 @@
 //! Flush rounds (pcc-indexes, section 4.1.3): before memory is reused, every host drops its lines from its cache.
 //!
 //! Only on incoherent memory. A worker that wants to free entries of its list publishes them as a request in its
-//! record, then takes a round number; every process's background thread flushes the lines of all requests it has not
-//! seen yet and then acknowledges the round. When all living processes have, the entries may be freed. A process that
-//! joins later cannot have the lines: they were unreachable when it joined. One that dies is recovered.
+//! record, then takes a round number; every process's background thread flushes the lines of all requests that the
+//! process has not served yet and then acknowledges the round. When all living processes have, the entries may be
+//! freed. A process that joins later cannot have the lines: they were unreachable when it joined. One that dies is
+//! recovered.
 //!
 //! This treats a process as its own host, which is what it stands for under the `noncoherent` backend.
 //!
@@ -98,6 +99,8 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
     let mem = worker.mem();
     let request = record.flush_request();
     let serial = request[2].get(mem).wrapping_add(1);
+    // This process's background thread must not follow the request: it may be over by then.
+    worker.pod().served.note(record, serial);
     for (word, value) in request.iter().zip([from.encode(), to.encode(), serial]) {
         word.set(mem, value);
     }
@@ -192,7 +195,7 @@ fn flush_between<M: Memory>(
 }
 
 /// Serves the rounds that others have begun and withdraws the announcements of idle workers, if this process's
-/// background thread is dead. It does so from the beginning, as what that thread had seen is not known.
+/// background thread is dead.
 fn stand_in<M: Memory>(worker: &Worker<M>) {
     let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
     if !worker.pod().has_lost_flush_server() {
@@ -208,7 +211,6 @@ fn stand_in<M: Memory>(worker: &Worker<M>) {
 /// What a process's background thread remembers.
 #[derive(Debug, Default)]
 pub struct FlushServer {
-    seen: Vec<u64>,
     round: u64,
     quiet: Quiet,
     /// The epoch, and how often lists were wanted, in the last tick.
@@ -251,7 +253,7 @@ impl FlushServer {
         self.idle = if is_new { 0 } else { self.idle.saturating_add(1) };
         if round != self.round {
             let flushed = ProcessRecord::new(worker.geometry(), worker.pod().index()).flushed();
-            self.serve_all(worker, flushed, round);
+            serve_all(worker, flushed, round);
             // PAIRS WITH: pod::reclaim::flush::is_complete
             flushed.store(mem, round);
             self.round = round;
@@ -261,30 +263,28 @@ impl FlushServer {
         // A damaged pool is reported to the threads that use it.
         let _ = self.quiet.take_over(worker, &pins, ticks);
     }
+}
 
-    /// Serves what all workers have requested. The round is acknowledged after that.
-    fn serve_all<M: Memory>(&mut self, worker: &Worker<M>, flushed: SyncWord, round: u64) {
-        mutant::also(Mutant::AcknowledgedEarly, || flushed.store(worker.mem(), round));
-        for index in 0..worker.pod().workers_high() {
-            self.serve(worker, index);
-        }
+/// Serves what all workers have requested. The round is acknowledged after that.
+fn serve_all<M: Memory>(worker: &Worker<M>, flushed: SyncWord, round: u64) {
+    mutant::also(Mutant::AcknowledgedEarly, || flushed.store(worker.mem(), round));
+    for index in 0..worker.pod().workers_high() {
+        serve(worker, index);
     }
+}
 
-    fn serve<M: Memory>(&mut self, worker: &Worker<M>, index: u32) {
-        let mem = worker.mem();
-        let request = WorkerRecord::new(worker.geometry(), index).flush_request();
-        // The serial first: a request that is written meanwhile belongs to a later round, and is seen again then.
-        let serial = request[2].peek(mem);
-        let (from, to) = (request[0].peek(mem), request[1].peek(mem));
-        if self.seen.len() <= index as usize {
-            self.seen.resize(index as usize + 1, 0);
-        }
-        if serial != self.seen[index as usize] {
-            // A request that is over may lead anywhere, also in this worker's own place, where an earlier worker has
-            // left it; what can be found of it is flushed, which does no harm.
-            let _ = flush_between(worker, false, Position::decode(from), Position::decode(to));
-            self.seen[index as usize] = serial;
-        }
+fn serve<M: Memory>(worker: &Worker<M>, index: u32) {
+    let mem = worker.mem();
+    let served = &worker.pod().served;
+    let record = WorkerRecord::new(worker.geometry(), index);
+    let request = record.flush_request();
+    // The serial first: a request that is written meanwhile belongs to a later round, and is seen again then.
+    let serial = request[2].peek(mem);
+    let (from, to) = (request[0].peek(mem), request[1].peek(mem));
+    if !served.contains(record, serial) {
+        // A request that is over may lead anywhere; what can be found of it is flushed, which does no harm.
+        let _ = flush_between(worker, false, Position::decode(from), Position::decode(to));
+        served.note(record, serial);
     }
 }
 

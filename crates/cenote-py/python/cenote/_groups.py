@@ -1,0 +1,68 @@
+"""Groups: who is there, and who has died."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from cenote import _native
+
+
+class Event(NamedTuple):
+    """Something that happened to a member of a group."""
+
+    number: int
+    """Counts the events of the group."""
+    kind: str
+    """"joined", "left", "died", "rejoined" or "host-died"."""
+    member: str
+    """The member's name."""
+    time_ns: int
+    """When, in nanoseconds since the machine was started."""
+
+
+class Membership:
+    """A thread's membership of a group; as a context it ends by leaving. An iteration waits for events for ever."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+
+    def next(self, timeout: float | None = None) -> Event | None:
+        """The next event; None if there is none within `timeout` seconds (None: waits for ever)."""
+        event = self._native._next(timeout)
+        return None if event is None else Event(*event)
+
+    def leave(self) -> None:
+        """Leaves the group: the others are told that it left, not that it died."""
+        self._native.leave()
+
+    def __iter__(self) -> Iterator[Event]:
+        while True:
+            event = self.next()
+            if event is not None:
+                yield event
+
+    def __enter__(self) -> Membership:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.leave()
+
+
+class Group(_native.Group):
+    """A group of threads of any process that are told of each other's deaths.
+
+    A thread that joins is a member under a name that stays the same when it comes back. Its death, or that of its
+    process, reaches the others as an event, once, and in the same order for all.
+    """
+
+    def join(self, name: str) -> Membership:
+        """Becomes a member under a name of up to 31 bytes."""
+        return Membership(self._join(name))
+
+    def observe(self) -> Membership:
+        """Receives events without being a member."""
+        return Membership(self._observe())
+
+    def __repr__(self) -> str:
+        return f"<cenote.Group {self.name!r}>"

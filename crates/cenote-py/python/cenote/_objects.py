@@ -1,0 +1,154 @@
+"""Object stores: bytes and arrays that are written once, and read where they are by all processes."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import pickle
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from cenote import _named, _native
+from cenote._native import View, Writer
+
+# The metadata of an object that `dump` has made.
+_PICKLE = b"pickle5"
+# Its buffers begin at multiples of this.
+_ALIGNED = 64
+
+
+class ObjectInfo(NamedTuple):
+    """What is known of an object without viewing it."""
+
+    id: bytes
+    nbytes: int
+    created: float
+    """When it was made, in seconds since 1970."""
+    expires: float | None
+    """When its time is over, in seconds since 1970; None for never."""
+    viewed: bool
+    """Whether it was ever viewed."""
+    metadata: bytes
+    format: str | None
+    """The elements of an array, as of the module `struct`; None of other objects."""
+    shape: tuple[int, ...] | None
+    """The shape of an array; None of other objects."""
+
+
+class Evictions(NamedTuple):
+    """What a store has evicted since it was made."""
+
+    objects: int
+    nbytes: int
+    mean_age: float | None
+    """Seconds from an object's making to its eviction; None if there was none."""
+    expired: int
+    """Objects that were deleted because their time was over; they are not among the others."""
+
+
+def _info(told: Any) -> ObjectInfo:
+    id, nbytes, created_ms, expires_ms, viewed, metadata, array = told
+    format, shape = (None, None) if array is None else (array[0], tuple(array[1]))
+    expires = expires_ms / 1000 if expires_ms else None
+    return ObjectInfo(id, nbytes, created_ms / 1000, expires, viewed, metadata, format, shape)
+
+
+class Objects(_named.Named, _native.Objects):
+    """An object store of a pool.
+
+    Objects(pool, name, *, create=True, evict=False, quota=0, ttl=None)
+
+    An object is stored whole, under an id, and never changes. `get` returns a `View` of the object's own memory, in any
+    process, whatever its size; as long as the view is there, or anything that was made of it (a memoryview, an array),
+    the bytes stay, even if the object is deleted, replaced or evicted. If a process dies, what it viewed is released,
+    and what it had not finished is gone.
+
+    A store that is made with `evict` is a cache: if there is no room it evicts objects that were not viewed lately.
+    `quota` are the bytes that its objects may occupy (0: as many as the pool has), `ttl` is how many seconds objects
+    live that say nothing else. A store that is there keeps its own settings.
+
+        objects = pool.objects("arrays")
+        objects.put("weights", numpy.ones((1000, 1000)))
+        objects["weights"].array()      # in any process: read-only, and no copy
+    """
+
+    def create_array(
+        self,
+        id: Any,
+        shape: int | tuple[int, ...],
+        dtype: Any = "float64",
+        *,
+        metadata: Any = None,
+        ttl: float | None = None,
+        overwrite: bool = False,
+    ) -> Writer | None:
+        """Makes an array to be filled where it is: `with objects.create_array("a", (3, 4)) as new: new.array()[:] = 1`.
+        None if there is an object of this id, unless `overwrite` says that it is to be replaced."""
+        import numpy
+
+        elements = memoryview(numpy.empty(0, dtype))
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        return self._create_array(id, elements.format, elements.itemsize, shape, metadata, ttl, overwrite)
+
+    async def wait(self, id: Any, timeout: float | None = None) -> View | None:
+        """For `asyncio`: a view of an object as soon as it is sealed; None if `timeout` seconds are over before."""
+        get = functools.partial(self.get, id, timeout=1e9 if timeout is None else timeout)
+        return await asyncio.get_running_loop().run_in_executor(None, get)
+
+    def stat(self, id: Any) -> ObjectInfo | None:
+        """What is known of an object; None if there is none."""
+        told = self._stat(id)
+        return None if told is None else _info(told)
+
+    def list(self, prefix: Any = b"") -> list[ObjectInfo]:
+        """All objects whose ids begin with a prefix, by their ids."""
+        return [_info(told) for told in self._list(prefix)]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter([told[0] for told in self._list(b"")])
+
+    @property
+    def evictions(self) -> Evictions:
+        """What was evicted since the store was made."""
+        objects, nbytes, ages_ms, expired = self._evictions()
+        return Evictions(objects, nbytes, ages_ms / 1000 / objects if objects else None, expired)
+
+    def dump(self, id: Any, value: Any, *, ttl: float | None = None, overwrite: bool = False) -> bool:
+        """Stores any value that can be pickled. Large buffers in it, such as arrays, are stored out of band (pickle's
+        protocol 5): `load` returns them without copying. False if there is an object of this id."""
+        buffers: list[memoryview] = []
+        stream = pickle.dumps(value, protocol=5, buffer_callback=lambda each: buffers.append(each.raw()))
+        lens = [len(stream), *(each.nbytes for each in buffers)]
+        head = struct.pack(f"<{1 + len(lens)}Q", len(lens), *lens)
+        places, end = [], len(head)
+        for nbytes in lens:
+            begin = -(-end // _ALIGNED) * _ALIGNED
+            places.append(begin)
+            end = begin + nbytes
+        writer = self.create(id, end, metadata=_PICKLE, ttl=ttl, overwrite=overwrite)
+        if writer is None:
+            return False
+        with memoryview(writer) as memory:
+            memory[: len(head)] = head
+            for begin, part in zip(places, [stream, *buffers]):
+                memory[begin : begin + len(part)] = part
+        return writer.seal()
+
+    def load(self, id: Any, *, timeout: float | None = None) -> Any:
+        """The value that `dump` has stored; KeyError if there is none. Its arrays are read-only, and are the object's
+        own memory. As with every pickle, who may write the pool may run any code here."""
+        view = self.get(id, timeout=timeout)
+        if view is None:
+            raise KeyError(id)
+        if view.metadata != _PICKLE:
+            raise ValueError(f"the object {id!r} was not stored by dump()")
+        memory = memoryview(view).toreadonly()
+        (count,) = struct.unpack_from("<Q", memory)
+        lens = struct.unpack_from(f"<{count}Q", memory, 8)
+        parts, end = [], 8 + 8 * count
+        for nbytes in lens:
+            begin = -(-end // _ALIGNED) * _ALIGNED
+            end = begin + nbytes
+            parts.append(memory[begin:end])
+        return pickle.loads(parts[0], buffers=parts[1:])

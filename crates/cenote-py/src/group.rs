@@ -1,0 +1,137 @@
+//! Groups: who is there, and who has died.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cenote::group::{Event, Status};
+use pyo3::prelude::*;
+
+use crate::buffer::Bytes;
+use crate::error::{closed, raise};
+use crate::objects::SIGNALS_EVERY;
+use crate::pool::{OpenPool, Pool, duration};
+use crate::threads::{Handle, Here, Local};
+
+/// What Python is told of an event: its number, what happened, the member's name, and when (nanoseconds since the
+/// machine was started).
+type Told = (u64, &'static str, String, u64);
+
+fn told(event: Event) -> Told {
+    (event.number, event.kind.name(), event.member, event.time_ns)
+}
+
+/// See `cenote.Group`.
+#[pyclass(subclass, frozen, weakref, module = "cenote")]
+pub(crate) struct Group {
+    handle: Handle<cenote::Group>,
+    name: String,
+}
+
+#[pymethods]
+impl Group {
+    #[new]
+    #[pyo3(signature = (pool, name, token = None, *, create = true))]
+    fn new(
+        pool: &Bound<'_, Pool>,
+        name: &str,
+        token: Option<&Bound<'_, PyAny>>,
+        create: bool,
+    ) -> PyResult<Self> {
+        let named = name.to_owned();
+        let token = match token {
+            Some(token) => Bytes::of(token)?.as_slice().to_vec(),
+            None => Vec::new(),
+        };
+        let handle = Handle::new(&pool.get().open, move |pool| match create {
+            true => pool.group(&named, &token),
+            false => pool.existing_group(&named, &token),
+        })?;
+        Ok(Self {
+            handle,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Its name in the pool.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of its members, and what has become of them: "joined", "left" or "died".
+    fn members(&self) -> PyResult<Vec<(String, &'static str)>> {
+        let members = self.handle.get()?.members().map_err(raise)?;
+        let status = |status| match status {
+            Status::Joined => Some("joined"),
+            Status::Left => Some("left"),
+            Status::Died => Some("died"),
+            Status::Free | Status::Observer => None,
+        };
+        Ok(members
+            .into_iter()
+            .filter_map(|member| Some((member.name, status(member.status)?)))
+            .collect())
+    }
+
+    /// Becomes a member: this thread is it, and the member dies with the thread or its process.
+    fn _join(&self, name: &str) -> PyResult<Membership> {
+        let membership = self.handle.get()?.join(name).map_err(raise)?;
+        Ok(Membership::new(self.handle.pool(), membership))
+    }
+
+    /// Receives events without being a member.
+    fn _observe(&self) -> PyResult<Membership> {
+        let membership = self.handle.get()?.observe().map_err(raise)?;
+        Ok(Membership::new(self.handle.pool(), membership))
+    }
+}
+
+/// See `cenote.Membership`.
+#[pyclass(frozen, weakref, module = "cenote")]
+pub(crate) struct Membership {
+    local: Local<RefCell<Option<cenote::Membership>>>,
+}
+
+impl Membership {
+    fn new(pool: &Arc<OpenPool>, membership: cenote::Membership) -> Self {
+        Self {
+            local: Local::new(pool, RefCell::new(Some(membership)), false),
+        }
+    }
+}
+
+#[pymethods]
+impl Membership {
+    /// The next event; None if there is none within `timeout` seconds (None: for ever).
+    fn _next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Told>> {
+        let limit = timeout.map(duration).transpose()?;
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let local = self.local.get("membership")?;
+        loop {
+            let left = until.map_or(SIGNALS_EVERY, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            let mut membership = local.borrow_mut();
+            let membership = membership.as_mut().ok_or_else(|| closed("membership"))?;
+            // SAFETY: for the closure below alone.
+            let here = unsafe { Here::new(membership) };
+            let event = py
+                .detach(move || here.into_inner().next(Some(left.min(SIGNALS_EVERY))))
+                .map_err(raise)?;
+            match event {
+                Some(event) => return Ok(Some(told(event))),
+                None if left == Duration::ZERO && until.is_some() => return Ok(None),
+                None => py.check_signals()?,
+            }
+        }
+    }
+
+    /// Leaves the group: the others are told that it left, not that it died.
+    fn leave(&self) -> PyResult<()> {
+        match self.local.get("membership")?.take() {
+            Some(membership) => membership.leave().map_err(raise),
+            None => Ok(()),
+        }
+    }
+}

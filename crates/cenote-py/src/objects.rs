@@ -1,0 +1,325 @@
+//! Object stores.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use cenote::objects::{NewObject, ObjectInfo, ObjectSettings};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::array::Description;
+use crate::buffer::{Buffer, Bytes, copy};
+use crate::error::raise;
+use crate::map::missing;
+use crate::pool::{Pool, duration};
+use crate::threads::{Handle, Here};
+use crate::view::View;
+use crate::writer::{Writer, Writing};
+
+/// A store, as one thread has it open.
+pub(crate) type Store = cenote::objects::Objects;
+
+/// A waiter looks for signals this often.
+pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// See `cenote.Objects`.
+#[pyclass(subclass, frozen, weakref, module = "cenote")]
+pub(crate) struct Objects {
+    handle: Handle<Store>,
+    name: String,
+}
+
+/// What Python is told of an object: id, size, when it was made and when its time is over (milliseconds since 1970, 0
+/// for never), whether it was ever viewed, its metadata, and the format and the shape of an array.
+type Told<'py> = (
+    Bound<'py, PyBytes>,
+    u64,
+    u64,
+    u64,
+    bool,
+    Bound<'py, PyBytes>,
+    Option<(String, Vec<isize>)>,
+);
+
+fn told(py: Python<'_>, object: ObjectInfo) -> Told<'_> {
+    let (array, metadata) = Description::split(&object.metadata, object.size as usize);
+    let array = array.map(|array| (array.format.to_string_lossy().into_owned(), array.shape));
+    (
+        PyBytes::new(py, &object.id),
+        object.size,
+        object.created_ms,
+        object.expires_ms,
+        object.is_viewed,
+        PyBytes::new(py, metadata),
+        array,
+    )
+}
+
+/// Milliseconds of a time to live in seconds; 0 for the store's own.
+fn milliseconds(ttl: Option<f64>) -> PyResult<u64> {
+    let ttl = ttl.map_or(Ok(Duration::ZERO), duration)?;
+    // What is shorter than a millisecond is still not for ever.
+    Ok((ttl.as_nanos().div_ceil(1_000_000))
+        .try_into()
+        .unwrap_or(u64::MAX))
+}
+
+impl Objects {
+    /// Waits for an object until `until`; looks once at least.
+    fn wait(
+        &self,
+        py: Python<'_>,
+        id: &[u8],
+        until: Option<Instant>,
+    ) -> PyResult<Option<cenote::objects::ObjectView>> {
+        loop {
+            let left = until.map_or(SIGNALS_EVERY, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            let store = self.handle.get()?;
+            // SAFETY: for the closure below alone.
+            let store = unsafe { Here::new(store) };
+            let found = py
+                .detach(|| store.into_inner().wait(id, left.min(SIGNALS_EVERY)))
+                .map_err(raise)?;
+            if found.is_some() || left.is_zero() {
+                return Ok(found);
+            }
+            py.check_signals()?;
+        }
+    }
+
+    fn make(
+        &self,
+        id: &Bound<'_, PyAny>,
+        size: u64,
+        new: &NewObject<'_>,
+        description: Option<Description>,
+        overwrite: bool,
+    ) -> PyResult<Option<Writer>> {
+        let given = Bytes::of(id)?;
+        let store = self.handle.get()?;
+        let begun = Writing::begin(store, given.as_slice(), size, new, overwrite)?;
+        let id = PyBytes::new(id.py(), given.as_slice()).unbind();
+        Ok(begun.map(|writing| Writer::new(self.handle.pool(), writing, id, description, overwrite)))
+    }
+}
+
+#[pymethods]
+impl Objects {
+    #[new]
+    #[pyo3(signature = (pool, name, *, create = true, evict = false, quota = 0, ttl = None))]
+    fn new(
+        pool: &Bound<'_, Pool>,
+        name: &str,
+        create: bool,
+        evict: bool,
+        quota: u64,
+        ttl: Option<f64>,
+    ) -> PyResult<Self> {
+        let named = name.to_owned();
+        let settings = ObjectSettings {
+            evicts: evict,
+            bytes_max: quota,
+            ttl_ms: milliseconds(ttl)?,
+        };
+        let handle = Handle::new(&pool.get().open, move |pool| match create {
+            true => pool.objects(&named, &settings),
+            false => pool.existing_objects(&named),
+        })?;
+        Ok(Self {
+            handle,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Its name in the pool.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The pool's file.
+    #[getter]
+    fn _path(&self) -> &std::path::Path {
+        self.handle.pool().path()
+    }
+
+    /// Stores an object: bytes, a str, or whatever has the buffer protocol. An array's elements and shape are kept, so
+    /// that a view of it is an array again. Returns False, and stores nothing, if there is one of this id, unless
+    /// `overwrite` says that it is to be replaced; views of the old one stay as they are.
+    #[pyo3(signature = (id, data, *, metadata = None, ttl = None, overwrite = false))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        id: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyAny>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        ttl: Option<f64>,
+        overwrite: bool,
+    ) -> PyResult<bool> {
+        let id = Bytes::of(id)?;
+        let metadata = metadata.map(Bytes::of).transpose()?;
+        let metadata = metadata.as_ref().map_or(&[][..], Bytes::as_slice);
+        let ttl_ms = milliseconds(ttl)?;
+        let store = self.handle.get()?;
+        let begin = |size: usize, metadata: &[u8]| {
+            let new = NewObject { metadata, ttl_ms };
+            Writing::begin(store.clone(), id.as_slice(), size as u64, &new, overwrite)
+        };
+        let writing = if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyString>() {
+            let data = Bytes::of(data)?;
+            let data = data.as_slice();
+            let Some(mut writing) = begin(data.len(), metadata)? else {
+                return Ok(false);
+            };
+            copy(py, data, writing.bytes());
+            writing
+        } else {
+            let data = Buffer::of_array(data)?;
+            let described = data.description().map(|array| array.before(metadata));
+            let Some(mut writing) = begin(data.len(), described.as_deref().unwrap_or(metadata))? else {
+                return Ok(false);
+            };
+            data.copy(writing.bytes())?;
+            writing
+        };
+        writing.seal(overwrite)
+    }
+
+    /// Makes an object of so many bytes, to be written where it is: a `Writer`, whose buffer is the object's memory.
+    /// None if there is one of this id, unless `overwrite` says that it is to be replaced. Nobody sees the object until
+    /// it is sealed; if its writer goes first, or its process dies, it is gone. Of several writers of one id the first
+    /// to seal stays.
+    #[pyo3(signature = (id, size, *, metadata = None, ttl = None, overwrite = false))]
+    fn create(
+        &self,
+        id: &Bound<'_, PyAny>,
+        size: u64,
+        metadata: Option<&Bound<'_, PyAny>>,
+        ttl: Option<f64>,
+        overwrite: bool,
+    ) -> PyResult<Option<Writer>> {
+        let metadata = metadata.map(Bytes::of).transpose()?;
+        let new = NewObject {
+            metadata: metadata.as_ref().map_or(&[], Bytes::as_slice),
+            ttl_ms: milliseconds(ttl)?,
+        };
+        self.make(id, size, &new, None, overwrite)
+    }
+
+    #[pyo3(signature = (id, format, itemsize, shape, metadata, ttl, overwrite))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn _create_array(
+        &self,
+        id: &Bound<'_, PyAny>,
+        format: &str,
+        itemsize: isize,
+        shape: Vec<isize>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        ttl: Option<f64>,
+        overwrite: bool,
+    ) -> PyResult<Option<Writer>> {
+        let bad =
+            || PyValueError::new_err(format!("an array of elements {format} cannot be {shape:?} large"));
+        let description = Description::new(format, itemsize, &shape).ok_or_else(bad)?;
+        let size = description.bytes().ok_or_else(bad)?;
+        let metadata = metadata.map(Bytes::of).transpose()?;
+        let described = description.before(metadata.as_ref().map_or(&[], Bytes::as_slice));
+        let new = NewObject {
+            metadata: &described,
+            ttl_ms: milliseconds(ttl)?,
+        };
+        self.make(id, size as u64, &new, Some(description), overwrite)
+    }
+
+    /// A view of an object, or `default`. With a `timeout` in seconds it waits until the object is sealed.
+    #[pyo3(signature = (id, default = None, /, *, timeout = None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        id: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let given = Bytes::of(id)?;
+        let mut found = self.handle.get()?.get(given.as_slice()).map_err(raise)?;
+        if let (None, Some(timeout)) = (&found, timeout) {
+            // What is too long for the clock is for ever.
+            let until = Instant::now().checked_add(duration(timeout)?);
+            found = self.wait(py, given.as_slice(), until)?;
+        }
+        let Some(found) = found else {
+            return Ok(default);
+        };
+        let id = PyBytes::new(py, given.as_slice()).unbind();
+        Ok(Some(
+            Bound::new(py, View::new(self.handle.pool(), found, id))?.into_any(),
+        ))
+    }
+
+    /// A view of an object; KeyError if there is none.
+    fn __getitem__<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(id.py(), id, None, None)?.ok_or_else(|| missing(id))
+    }
+
+    fn __contains__(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let id = Bytes::of(id)?;
+        self.handle.get()?.contains(id.as_slice()).map_err(raise)
+    }
+
+    /// Deletes an object. Returns whether it was there. Its id is free at once; its memory comes back when the last
+    /// view of it ends.
+    fn delete(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let id = Bytes::of(id)?;
+        self.handle.get()?.delete(id.as_slice()).map_err(raise)
+    }
+
+    fn __delitem__(&self, id: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.delete(id)? {
+            true => Ok(()),
+            false => Err(missing(id)),
+        }
+    }
+
+    fn _stat<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Option<Told<'py>>> {
+        let given = Bytes::of(id)?;
+        let found = self.handle.get()?.stat(given.as_slice()).map_err(raise)?;
+        Ok(found.map(|object| told(id.py(), object)))
+    }
+
+    fn _list<'py>(&self, prefix: &Bound<'py, PyAny>) -> PyResult<Vec<Told<'py>>> {
+        let given = Bytes::of(prefix)?;
+        let mut all = Vec::new();
+        let each = |object| {
+            all.push(told(prefix.py(), object));
+            ControlFlow::Continue(())
+        };
+        self.handle.get()?.list(given.as_slice(), each).map_err(raise)?;
+        Ok(all)
+    }
+
+    /// Bytes that its objects occupy, with what surrounds them.
+    #[getter]
+    fn nbytes(&self) -> PyResult<u64> {
+        Ok(self.handle.get()?.bytes())
+    }
+
+    /// Evicts objects of so many bytes at least, if as many are not viewed. Returns how many bytes they had.
+    fn evict(&self, nbytes: u64) -> PyResult<u64> {
+        self.handle.get()?.evict(nbytes).map_err(raise)
+    }
+
+    /// Deletes all objects whose time is over. Returns how many.
+    fn expire(&self) -> PyResult<u64> {
+        self.handle.get()?.expire().map_err(raise)
+    }
+
+    /// What was evicted since the store was made: objects, their bytes, the sum of their ages in milliseconds, and
+    /// objects whose time was over.
+    fn _evictions(&self) -> PyResult<(u64, u64, u64, u64)> {
+        let found = self.handle.get()?.evictions();
+        Ok((found.objects, found.bytes, found.ages_ms, found.expired))
+    }
+}

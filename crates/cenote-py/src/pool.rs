@@ -1,0 +1,260 @@
+//! A pool that Python has open.
+#![allow(clippy::disallowed_types)] // words of the process, not of a pool
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cenote::{Options, parse_size};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use crate::error::{CenoteError, closed, raise};
+use crate::threads;
+
+/// A pool, which every Python object that is in it keeps.
+pub(crate) struct OpenPool {
+    path: PathBuf,
+    options: Options,
+    state: Mutex<State>,
+    /// Grows when the pool is closed, or opened anew in a child.
+    generation: AtomicU64,
+    /// Views of objects, and objects that are being written.
+    borrowed: AtomicUsize,
+}
+
+struct State {
+    pool: Option<cenote::Pool>,
+    /// [`threads::forks`] when it was opened.
+    forks: u64,
+}
+
+impl OpenPool {
+    /// Locked with the GIL held, and not for long, so that no fork finds it locked.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells apart what was opened before and after the pool was closed or opened anew.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The library's pool, and its generation. The child of a fork opens it anew.
+    pub(crate) fn current(&self) -> PyResult<(cenote::Pool, u64)> {
+        let mut state = self.state();
+        let forks = threads::forks();
+        if state.forks != forks && state.pool.is_some() {
+            let anew = cenote::Pool::open(&self.path, &self.options).map_err(raise)?;
+            // The parent's is nothing that this process could close.
+            std::mem::forget(state.pool.replace(anew));
+            state.forks = forks;
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        match &state.pool {
+            Some(pool) => Ok((pool.clone(), self.generation())),
+            None => Err(closed("pool")),
+        }
+    }
+
+    /// Closes it. What the child of a fork has of its parent's pool is nothing that it could close.
+    fn take(&self) -> Option<cenote::Pool> {
+        let mut state = self.state();
+        let pool = state.pool.take();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        match state.forks == threads::forks() {
+            true => pool,
+            false => {
+                std::mem::forget(pool);
+                None
+            }
+        }
+    }
+
+    /// Another view, or another object that is being written.
+    pub(crate) fn lend(&self) {
+        self.borrowed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less.
+    pub(crate) fn take_back(&self) {
+        self.borrowed.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+}
+
+impl Drop for OpenPool {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// A size in bytes, as a number or with a unit.
+#[derive(FromPyObject)]
+enum Size {
+    Bytes(u64),
+    Text(String),
+}
+
+impl Size {
+    fn bytes(self) -> PyResult<u64> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Text(text) => parse_size(&text).map_err(raise),
+        }
+    }
+}
+
+/// See `cenote.Pool`.
+#[pyclass(subclass, frozen, weakref, module = "cenote")]
+pub(crate) struct Pool {
+    pub(crate) open: Arc<OpenPool>,
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (path, *, create = true, exclusive = false, size = None, max = None, processes = None,
+        workers = None, names = None, mode = 0o600, lock_file = None, trust_owner = false, background = false,
+        trim_after = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        create: bool,
+        exclusive: bool,
+        size: Option<Size>,
+        max: Option<Size>,
+        processes: Option<u32>,
+        workers: Option<u32>,
+        names: Option<u32>,
+        mode: u32,
+        lock_file: Option<PathBuf>,
+        trust_owner: bool,
+        background: bool,
+        trim_after: Option<f64>,
+    ) -> PyResult<Self> {
+        let usual = Options::default();
+        let options = Options {
+            size: size.map_or(Ok(usual.size), Size::bytes)?,
+            max: max.map_or(Ok(usual.max), Size::bytes)?,
+            processes: processes.unwrap_or(usual.processes),
+            workers: workers.unwrap_or(usual.workers),
+            names: names.unwrap_or(usual.names),
+            mode,
+            lock_file,
+            trust_owner,
+            background_thread: background,
+            trim_after: trim_after.map(duration).transpose()?,
+            ..usual
+        };
+        let forks = threads::forks();
+        let pool = py
+            .detach(|| match (create, exclusive) {
+                (true, true) => cenote::Pool::create(&path, &options),
+                (true, false) => cenote::Pool::open_or_create(&path, &options),
+                (false, _) => cenote::Pool::open(&path, &options),
+            })
+            .map_err(raise)?;
+        Ok(Self {
+            open: Arc::new(OpenPool {
+                // For handles that are opened elsewhere, where the current folder may be another one.
+                path: std::path::absolute(&path)?,
+                options,
+                state: Mutex::new(State {
+                    pool: Some(pool),
+                    forks,
+                }),
+                generation: AtomicU64::new(0),
+                borrowed: AtomicUsize::new(0),
+            }),
+        })
+    }
+
+    /// The pool's file.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.open.path.clone()
+    }
+
+    /// Whether it has been closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.open.state().pool.is_none()
+    }
+
+    /// Closes the pool for this process. Other threads give up their places in it when they next use this module, or
+    /// end. BufferError, and nothing is closed, while there are views of objects, or objects that are being written.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let borrowed = self.open.borrowed.load(Ordering::Relaxed);
+        if borrowed != 0 {
+            return Err(PyBufferError::new_err(format!(
+                "{}: {borrowed} views of objects, or objects that are being written, are still there; \
+                 release them, and what was made of them, first",
+                self.open.path.display()
+            )));
+        }
+        let pool = self.open.take();
+        threads::ended();
+        py.detach(|| drop(pool));
+        Ok(())
+    }
+
+    /// The names of all that is in it.
+    fn names(&self) -> PyResult<Vec<String>> {
+        self.open.current()?.0.names().map_err(raise)
+    }
+
+    /// What can be said of it, as JSON.
+    fn _stat(&self, py: Python<'_>) -> PyResult<String> {
+        let pool = self.open.current()?.0;
+        json(&py.detach(|| pool.stat()).map_err(raise)?)
+    }
+
+    /// Checks it, as JSON.
+    fn _fsck(&self, py: Python<'_>, repair: bool) -> PyResult<String> {
+        let pool = self.open.current()?.0;
+        let check = || match repair {
+            true => pool.fsck_and_repair(),
+            false => pool.fsck(),
+        };
+        json(&py.detach(check).map_err(raise)?)
+    }
+
+    /// Frees what nobody can refer to any more. Returns how many objects that were.
+    fn collect(&self, py: Python<'_>) -> PyResult<u64> {
+        let pool = self.open.current()?.0;
+        py.detach(|| pool.collect()).map_err(raise)
+    }
+
+    /// Recovers what dead processes have left. There is no need to call it: who is held up by a dead one recovers it.
+    /// Returns how many processes and threads were recovered.
+    fn recover(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
+        let pool = self.open.current()?.0;
+        let recovered = py.detach(|| pool.recover()).map_err(raise)?;
+        Ok((recovered.processes, recovered.workers))
+    }
+
+    /// Removes a lock that nobody holds. Its name is free then.
+    fn remove_lock(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let pool = self.open.current()?.0;
+        py.detach(|| pool.remove_lock(name)).map_err(raise)
+    }
+}
+
+/// Seconds as Python says them.
+pub(crate) fn duration(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        pyo3::exceptions::PyValueError::new_err(format!(
+            "{seconds} is no time to wait: give seconds, from 0 on, or None"
+        ))
+    })
+}
+
+fn json(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| CenoteError::new_err(error.to_string()))
+}

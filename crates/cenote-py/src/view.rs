@@ -1,0 +1,301 @@
+//! Views of objects: Python reads them where they are.
+//!
+//! A view lends its memory by the buffer protocol, read-only. What Python makes of it (a `memoryview`, an array, a
+//! slice of either) keeps a reference to the view, and the view keeps the object. So a view ends when the last of these
+//! is gone, or when it is released; that is refused while they are there.
+#![allow(clippy::disallowed_types)] // words of the process, not of a pool
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cenote::objects::ObjectView;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::array::Description;
+use crate::error::{closed, raise};
+use crate::pool::OpenPool;
+
+/// An object's bytes, where they are: they do not change, and they stay as long as this is there, or anything that was
+/// made of it, whatever becomes of the object.
+#[pyclass(frozen, weakref, module = "cenote")]
+pub(crate) struct View {
+    view: Mutex<Option<ObjectView>>,
+    memory: Memory,
+    about: OnceLock<(Option<Description>, Vec<u8>)>,
+    pool: Arc<OpenPool>,
+    #[pyo3(get)]
+    id: Py<PyBytes>,
+}
+
+/// Memory that is lent to Python.
+pub(crate) struct Memory {
+    at: usize,
+    len: usize,
+    lent: AtomicUsize,
+}
+
+impl Memory {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self {
+            at: bytes.as_ptr() as usize,
+            len: bytes.len(),
+            lent: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many buffers refer to it.
+    pub(crate) fn lent(&self) -> usize {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take_back(&self) {
+        self.lent.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Says to Python what it may refer to, as long as `owner` is there.
+    ///
+    /// # Safety
+    ///
+    /// `view` is a buffer to be filled. `owner` has this memory, and the description, until the buffer is released; if
+    /// `is_writable`, Python may write it until then.
+    pub(crate) unsafe fn lend(
+        &self,
+        owner: Bound<'_, PyAny>,
+        description: Option<&Description>,
+        is_writable: bool,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let refused = |why: &'static str| {
+            // SAFETY: a buffer that is refused refers to nothing.
+            unsafe { (*view).obj = null_mut() };
+            Err(PyBufferError::new_err(why))
+        };
+        let wants = |flag: c_int| flags & flag == flag;
+        if wants(ffi::PyBUF_WRITABLE) && !is_writable {
+            return refused("a sealed object never changes: it can only be read");
+        }
+        // SAFETY: a buffer to be filled.
+        let view = unsafe { &mut *view };
+        view.buf = self.at as *mut c_void;
+        view.len = self.len as isize;
+        view.readonly = c_int::from(!is_writable);
+        view.suboffsets = null_mut();
+        view.internal = null_mut();
+        let (mut format, mut shape, mut strides) = (null_mut(), null_mut(), null_mut());
+        match description {
+            Some(array) => {
+                view.itemsize = array.itemsize;
+                view.ndim = array.shape.len() as c_int;
+                format = array.format.as_ptr().cast_mut();
+                // The protocol has no constant pointers; nobody writes there.
+                shape = array.shape.as_ptr().cast_mut();
+                strides = array.strides.as_ptr().cast_mut();
+            }
+            None => {
+                view.itemsize = 1;
+                view.ndim = 1;
+                if wants(ffi::PyBUF_FORMAT) {
+                    format = c"B".as_ptr().cast_mut();
+                }
+                if wants(ffi::PyBUF_ND) {
+                    shape = &raw mut view.len;
+                }
+                if wants(ffi::PyBUF_STRIDES) {
+                    strides = &raw mut view.itemsize;
+                }
+            }
+        }
+        view.format = if wants(ffi::PyBUF_FORMAT) {
+            format
+        } else {
+            null_mut()
+        };
+        view.shape = if wants(ffi::PyBUF_ND) { shape } else { null_mut() };
+        view.strides = if wants(ffi::PyBUF_STRIDES) {
+            strides
+        } else {
+            null_mut()
+        };
+        if !wants(ffi::PyBUF_ND) {
+            view.ndim = 1;
+        }
+        view.obj = owner.into_ptr();
+        self.lent.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The exception for memory that cannot be given up yet.
+    pub(crate) fn still_lent(&self, what: &str) -> PyErr {
+        PyBufferError::new_err(format!(
+            "{} buffers still refer to the {what}; delete what was made of it (memoryviews, arrays) first",
+            self.lent()
+        ))
+    }
+}
+
+impl View {
+    pub(crate) fn new(pool: &Arc<OpenPool>, view: ObjectView, id: Py<PyBytes>) -> Self {
+        pool.lend();
+        Self {
+            memory: Memory::new(&view),
+            view: Mutex::new(Some(view)),
+            about: OnceLock::new(),
+            pool: pool.clone(),
+            id,
+        }
+    }
+
+    /// What its elements are, and what the user has said of it.
+    fn about(&self) -> PyResult<&(Option<Description>, Vec<u8>)> {
+        if let Some(about) = self.about.get() {
+            return Ok(about);
+        }
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = view.as_ref().ok_or_else(|| closed("view"))?;
+        let metadata = view.metadata().map_err(raise)?;
+        let (description, said) = Description::split(&metadata, self.memory.len());
+        let said = said.to_vec();
+        Ok(self.about.get_or_init(|| (description, said)))
+    }
+
+    fn end(&self) {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if view.is_some() {
+            drop(view);
+            self.pool.take_back();
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[pymethods]
+impl View {
+    fn __len__(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Bytes of the object.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// What was said of the object when it was stored.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.about()?.1))
+    }
+
+    /// When the object's time is over, in seconds since 1970; None for never. The view outlasts that.
+    #[getter]
+    fn expires(&self) -> PyResult<Option<f64>> {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = view.as_ref().ok_or_else(|| closed("view"))?;
+        let expires_ms = view.expires_ms();
+        Ok((expires_ms != 0).then(|| expires_ms as f64 / 1000.0))
+    }
+
+    /// Whether it has been released.
+    #[getter]
+    fn released(&self) -> bool {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Ends the view. BufferError, and it stays, while something that was made of it is there.
+    fn release(&self) -> PyResult<()> {
+        if self.memory.lent() != 0 {
+            return Err(self.memory.still_lent("view"));
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// A copy of the bytes.
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = view.as_ref().ok_or_else(|| closed("view"))?;
+        Ok(PyBytes::new(py, view))
+    }
+
+    /// The object as a NumPy array, read-only and without a copy.
+    fn array<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        array(slf.into_any())
+    }
+
+    /// DLPack: what other libraries for arrays make their arrays of, without a copy.
+    #[pyo3(signature = (**arguments))]
+    fn __dlpack__<'py>(
+        slf: Bound<'py, Self>,
+        arguments: Option<&Bound<'py, pyo3::types::PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        array(slf.into_any())?.call_method("__dlpack__", (), arguments)
+    }
+
+    /// DLPack: the memory is the processor's.
+    fn __dlpack_device__(&self) -> (u32, u32) {
+        (1, 0)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_why))]
+    fn __exit__(&self, _why: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.release()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let id = self.id.bind(py).repr()?;
+        let state = if self.released() { ", released" } else { "" };
+        Ok(format!(
+            "<cenote.View of {id}, {} bytes{state}>",
+            self.memory.len()
+        ))
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.get();
+        let about = match this.released() {
+            true => Err(PyBufferError::new_err("the view has been released")),
+            false => this.about(),
+        };
+        match about {
+            // SAFETY: a buffer to be filled, as Python says. The object is viewed until the buffer is released.
+            Ok((description, _)) => unsafe {
+                this.memory
+                    .lend(slf.clone().into_any(), description.as_ref(), false, view, flags)
+            },
+            Err(error) => {
+                // SAFETY: a buffer that is refused refers to nothing.
+                unsafe { (*view).obj = null_mut() };
+                Err(error)
+            }
+        }
+    }
+
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+        self.memory.take_back();
+    }
+}
+
+/// A NumPy array of something that lends a buffer.
+pub(crate) fn array(lender: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let numpy = lender.py().import("numpy")?;
+    numpy.call_method1("asarray", (lender,))
+}

@@ -1,0 +1,126 @@
+"""Locks, and what becomes of them when their owners die."""
+
+import threading
+import time
+
+import pytest
+
+import cenote
+
+
+def test_a_lock_is_had_by_one(pool, program):
+    lock = pool.lock("lock")
+    with lock:
+        assert lock.held and lock.recovered is None
+        with pytest.raises(RuntimeError, match="already"):
+            lock.acquire()
+        child = program("""
+            lock = pool.lock("lock")
+            print(lock.acquire(blocking=False), lock.acquire(timeout=0.05), flush=True)
+            with lock:
+                print("mine", flush=True)
+        """)
+        assert child.line() == "False False"
+    assert child.line() == "mine"
+    child.end()
+    with pytest.raises(RuntimeError, match="does not hold"):
+        lock.release()
+    with pytest.raises(RuntimeError, match="does not hold"):
+        lock.recovered
+    with pytest.raises(ValueError):
+        lock.acquire(blocking=False, timeout=1)
+    with pytest.raises(ValueError, match="seconds"):
+        lock.acquire(timeout=-2)
+
+
+def test_a_dead_owner_is_reported(pool, program):
+    lock = pool.lock("lock")
+    child = program("""
+        lock = pool.lock("lock")
+        lock.acquire()
+        lock.set_note(17)
+        print("mine", flush=True)
+        time.sleep(1000)
+    """)
+    assert child.line() == "mine"
+    assert not lock.acquire(timeout=0.05)
+    child.kill()
+    assert lock.acquire(timeout=30) and lock.recovered == 17
+    token = lock.fencing_token()
+    lock.release()
+    with lock:
+        assert lock.recovered is None and lock.fencing_token() > token
+
+
+def test_a_thread_that_ends_with_a_lock_counts_as_dead(pool):
+    lock = pool.lock("lock")
+    thread = threading.Thread(target=lock.acquire)
+    thread.start()
+    thread.join()
+    assert lock.acquire(timeout=30) and lock.recovered == 0
+    lock.release()
+
+
+def test_threads_exclude_each_other_and_others_run_meanwhile(pool):
+    lock, total = pool.lock("lock"), [0]
+
+    def add():
+        for _ in range(300):
+            with lock:
+                seen = total[0]
+                time.sleep(0)
+                total[0] = seen + 1
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert total[0] == 1200
+
+
+def test_a_reader_writer_lock(pool, program):
+    lock = pool.rwlock("rw")
+    with lock.read():
+        assert lock.held == "read"
+        child = program("""
+            lock = pool.rwlock("rw")
+            with lock.read():
+                print("read", flush=True)
+            print(lock.acquire_write(blocking=False), flush=True)
+            with lock.write():
+                print(lock.held, flush=True)
+                input()
+        """)
+        assert child.line() == "read"
+        assert child.line() == "False"
+    assert child.line() == "write"
+    with pytest.raises(TimeoutError):
+        with lock.read(timeout=0.05):
+            pass
+    child.go()
+    child.end()
+    with lock.write():
+        assert lock.recovered is None
+    assert lock.held is None
+
+
+def test_groups_tell_of_deaths(pool, program):
+    group = pool.group("group", "secret")
+    with group.join("parent") as parent:
+        assert parent.next(1).member == "parent"
+        child = program("""
+            with pool.group("group", "secret").join("child") as membership:
+                print("joined", flush=True)
+                time.sleep(1000)
+        """)
+        assert child.line() == "joined"
+        event = parent.next(30)
+        assert (event.kind, event.member) == ("joined", "child")
+        assert dict(group.members()) == {"parent": "joined", "child": "joined"}
+        assert parent.next(0) is None
+        child.kill()
+        event = parent.next(30)
+        assert (event.kind, event.member) == ("died", "child")
+    with pytest.raises(cenote.Error, match="token"):
+        pool.group("group", "wrong")

@@ -1,0 +1,158 @@
+"""Pools: how they are opened, closed and pickled, and what abuse does to them."""
+
+import gc
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import cenote
+from conftest import in_child
+
+
+def test_opening(folder):
+    path = folder / "pool"
+    with pytest.raises(FileNotFoundError):
+        cenote.Pool(path, create=False)
+    with cenote.Pool(path, size="2MiB", max=8 << 20, mode=0o640) as pool:
+        assert path.stat().st_mode & 0o777 == 0o640 and pool.path == path
+        assert pool.stat()["max_bytes"] <= 8 << 20
+        with pytest.raises(FileExistsError):
+            cenote.Pool(path, exclusive=True)
+        pool.map("map")
+        assert pool.names() == ["map"]
+    assert pool.closed and "closed" in repr(pool)
+    pool.close()
+    with pytest.raises(cenote.ClosedError):
+        pool.map("map")
+    with pytest.raises(ValueError, match="unit"):
+        cenote.Pool(folder / "other", size="7 furlongs")
+    (folder / "text").write_text("no pool " * 1000)
+    with pytest.raises(cenote.CorruptError):
+        cenote.Pool(folder / "text")
+
+
+def test_what_is_in_a_closed_pool_says_so(folder):
+    pool = cenote.Pool(folder / "pool")
+    handles = [pool.map("map"), pool.ordered("ordered"), pool.objects("objects")]
+    lock = pool.lock("lock")
+    iteration = iter(handles[0])
+    pool.close()
+    for handle in handles:
+        with pytest.raises(cenote.ClosedError):
+            "key" in handle
+    with pytest.raises(cenote.ClosedError):
+        lock.acquire()
+    with pytest.raises(cenote.ClosedError):
+        next(iteration)
+
+
+def test_idle_threads_give_their_places_up(folder):
+    pool = cenote.Pool(folder / "pool")
+    map = pool.map("map")
+    begun, go_on = threading.Barrier(2), threading.Barrier(2)
+
+    def work():
+        map["thread"] = b"here"
+        begun.wait()
+        go_on.wait()
+        with pytest.raises(cenote.ClosedError):
+            map["thread"]
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    pool.close()
+    go_on.wait()
+    thread.join()
+    again = cenote.Pool(folder / "pool")
+    assert len(again.stat()["processes"]) == 1
+
+
+def test_pickled_pools_are_one(folder):
+    with cenote.Pool(folder / "pool") as pool:
+        pool.map("map")["key"] = b"value"
+        one, two = pickle.loads(pickle.dumps([pool, pool]))
+        assert one is two and one.map("map")["key"] == b"value"
+        assert pickle.loads(pickle.dumps(pool)) is one
+
+
+def test_forks_of_forks(pool):
+    map = pool.map("map")
+
+    def child():
+        map["child"] = b"1"
+        in_child(lambda: map.update({"grandchild": b"2"}))
+        assert map["grandchild"] == b"2"
+
+    in_child(child)
+    assert dict(map) == {b"child": b"1", b"grandchild": b"2"}
+
+
+def test_a_child_ends_what_is_its_parents(pool):
+    objects = pool.objects("objects")
+    objects.put("object", b"bytes")
+    view, writer, lock = objects["object"], objects.create("new", 10), pool.lock("lock")
+    lock.acquire()
+
+    def child():
+        nonlocal view, writer
+        with pytest.raises(RuntimeError, match="does not hold"):
+            lock.release()
+        assert not lock.acquire(blocking=False)
+        with pytest.raises(RuntimeError, match="thread that made it"):
+            writer.seal()
+        view = writer = None
+        gc.collect()
+
+    in_child(child)
+    assert lock.held and bytes(view) == b"bytes"
+    assert writer.seal()
+    lock.release()
+    assert objects.delete("object") and bytes(view) == b"bytes"
+
+
+def test_a_writer_outlives_its_thread_harmlessly(pool):
+    objects = pool.objects("objects")
+    made = []
+
+    def make():
+        made.append(pool.objects("objects").create("object", 1000))
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    with pytest.raises(RuntimeError, match="thread that made it"):
+        made[0].seal()
+    memory = numpy.frombuffer(made[0], "u1")
+    others = [objects.put(f"{n}", b"o" * 1000) for n in range(100)]
+    memory[:] = 255
+    assert all(others) and all(bytes(objects[f"{n}"]) == b"o" * 1000 for n in range(100))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pass",
+        "view = pool.objects('objects')['object']; array = view.array()",
+        "pool.lock('lock').acquire()",
+        "import threading; threading.Thread(target=lambda: (pool.map('map'), time.sleep(1000)), daemon=True).start(); time.sleep(0.1)",
+        "os.unlink(pool.path); pool.map('map')['key'] = b'value'; assert pool.map('map')['key'] == b'value'",
+        "keep = pool.objects('objects').create('new', 10); memory = memoryview(keep)",
+        "sys.setprofile(lambda *_: None); import atexit; map = pool.map('map'); atexit.register(lambda: map.get('key'))",
+        "class Late:\n    def __del__(self): self.map.get('key')\nlate = Late(); late.map = pool.map('map'); sys.late = late",
+        "pool.map('map'); os.kill(os.getpid(), signal.SIGSTOP) if False else None; del pool",
+    ],
+)
+def test_interpreters_end_well(folder, text):
+    path = folder / "pool"
+    pool = cenote.Pool(path)
+    pool.objects("objects").put("object", numpy.arange(1000))
+    begin = f"import cenote, os, signal, sys, time\npool = cenote.Pool({str(path)!r}, create=False)\n"
+    ended = subprocess.run([sys.executable, "-c", begin + text], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, ""), ended
+    pool.recover()
+    assert len(pool.stat()["processes"]) == 1
