@@ -3,10 +3,14 @@
 //!
 //! ```text
 //! array:FORMAT:ITEMSIZE:N,N,…;
+//! array:;                        no array: what follows is the user's, and begins like a description
 //! ```
 //!
-//! The format is that of the buffer protocol (module `struct` of Python), in the byte order of the machine.
+//! The format is that of the buffer protocol (module `struct` of Python), in the byte order of the machine. Numbers
+//! alone: nothing that refers to the memory of a process, and nothing whose size is not known here, as others may have
+//! written what is read.
 
+use std::borrow::Cow;
 use std::ffi::CString;
 
 /// The most dimensions that the buffer protocol has.
@@ -19,6 +23,27 @@ pub(crate) struct Description {
     pub(crate) itemsize: isize,
     pub(crate) shape: Vec<isize>,
     pub(crate) strides: Vec<isize>,
+}
+
+/// Bytes of an element, if it is a number of this machine's.
+pub(crate) fn bytes_of(format: &str) -> Option<isize> {
+    let (standard, letters) = match format.as_bytes() {
+        [b'<' | b'=', letters @ ..] => (true, letters),
+        [b'@', letters @ ..] => (false, letters),
+        letters => (false, letters),
+    };
+    Some(match letters {
+        b"?" | b"b" | b"B" | b"c" => 1,
+        b"h" | b"H" | b"e" => 2,
+        b"i" | b"I" | b"f" => 4,
+        b"l" | b"L" => 4 << u32::from(!standard),
+        b"q" | b"Q" | b"d" | b"Zf" => 8,
+        b"n" | b"N" if !standard => 8,
+        b"g" if !standard => 16,
+        b"Zd" => 16,
+        b"Zg" if !standard => 32,
+        _ => return None,
+    })
 }
 
 const BEGIN: &[u8] = b"array:";
@@ -38,9 +63,8 @@ impl Description {
     }
 
     fn checked(format: &str, itemsize: isize, shape: Vec<isize>) -> Option<Self> {
-        let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"?<=@".contains(&letter);
-        let is_known = !format.is_empty() && format.len() <= 16 && format.bytes().all(is_plain);
-        if !is_known || itemsize <= 0 || shape.len() > DIMENSIONS_MAX || shape.iter().any(|&n| n < 0) {
+        let is_known = bytes_of(format) == Some(itemsize);
+        if !is_known || shape.len() > DIMENSIONS_MAX || shape.iter().any(|&n| n < 0) {
             return None;
         }
         let mut strides = vec![0; shape.len()];
@@ -55,6 +79,11 @@ impl Description {
             shape,
             strides,
         })
+    }
+
+    /// Whether its elements lie in the order of Fortran, too.
+    pub(crate) fn is_in_both_orders(&self) -> bool {
+        self.shape.iter().filter(|&&n| n != 1).count() <= 1 || self.shape.contains(&0)
     }
 
     /// Bytes of all elements.
@@ -75,9 +104,20 @@ impl Description {
         all
     }
 
+    /// The metadata of an object that is no array.
+    pub(crate) fn none_before(metadata: &[u8]) -> Cow<'_, [u8]> {
+        match metadata.starts_with(BEGIN) {
+            true => Cow::Owned([BEGIN, b";", metadata].concat()),
+            false => Cow::Borrowed(metadata),
+        }
+    }
+
     /// Divides an object's metadata into this and what the user says. What does not fit the object's size, or is not
     /// such a description, is the user's.
     pub(crate) fn split(metadata: &[u8], size: usize) -> (Option<Self>, &[u8]) {
+        if let Some(rest) = metadata.strip_prefix(b"array:;") {
+            return (None, rest);
+        }
         match Self::parse(metadata) {
             Some((found, rest)) if found.bytes() == Some(size) => (Some(found), rest),
             _ => (None, metadata),

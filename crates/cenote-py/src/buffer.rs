@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::array::Description;
+use crate::array::{Description, bytes_of};
 
 /// A key, an id, or a value: what a user may give where bytes are wanted. Text counts as its UTF-8.
 pub(crate) enum Bytes<'a, 'py> {
@@ -85,19 +85,26 @@ impl<'py> Buffer<'py> {
         }
     }
 
-    /// What its elements are, if it is more than a string of bytes.
-    pub(crate) fn description(&self) -> Option<Description> {
+    /// What its elements are, if it is more than a string of bytes. TypeError if they are not numbers: they would be
+    /// nothing in another process, or not known to be what they are.
+    pub(crate) fn description(&self) -> PyResult<Option<Description>> {
         if self.view.format.is_null() || self.view.ndim < 0 {
-            return None;
+            return Ok(None);
         }
         // SAFETY: a format of a view ends with a zero.
-        let format = unsafe { CStr::from_ptr(self.view.format) }.to_str().ok()?;
+        let format = unsafe { CStr::from_ptr(self.view.format) }.to_string_lossy();
+        if bytes_of(&format) != Some(self.view.itemsize) {
+            return Err(PyTypeError::new_err(format!(
+                "elements of format {format:?} cannot be kept as an array; numbers in the byte order of the machine can, \
+                 bytes (`array.view(\"u1\")`) can, and `dump` keeps any value"
+            )));
+        }
         let dimensions = match self.view.shape.is_null() {
             true => &[],
             // SAFETY: a shape has as many numbers as there are dimensions.
             false => unsafe { std::slice::from_raw_parts(self.view.shape, self.view.ndim as usize) },
         };
-        Description::of(format, self.view.itemsize, dimensions)
+        Ok(Description::of(&format, self.view.itemsize, dimensions))
     }
 
     /// Copies all elements, in the order of C, to `to`, which has as many bytes.
@@ -119,6 +126,16 @@ impl<'py> Buffer<'py> {
             0 => Ok(()),
             _ => Err(PyErr::fetch(self.py)),
         }
+    }
+}
+
+/// Bytes for Python; MemoryError if there is no memory for them.
+pub(crate) fn python_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let len = isize::try_from(bytes.len())?;
+    // SAFETY: so many bytes are there; the result is a new `bytes`, or null with an exception set.
+    unsafe {
+        let made = ffi::PyBytes_FromStringAndSize(bytes.as_ptr().cast(), len);
+        Ok(Bound::from_owned_ptr_or_err(py, made)?.cast_into_unchecked())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cenote::group::{Event, Status};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
@@ -101,6 +102,22 @@ impl Membership {
     }
 }
 
+/// Waits for an event for so long. The membership is not borrowed after that: a handler of signals may use it.
+fn wait(
+    py: Python<'_>,
+    local: &RefCell<Option<cenote::Membership>>,
+    limit: Duration,
+) -> PyResult<Option<Event>> {
+    let mut membership = local
+        .try_borrow_mut()
+        .map_err(|_| PyRuntimeError::new_err("this thread waits for events already"))?;
+    let membership = membership.as_mut().ok_or_else(|| closed("membership"))?;
+    // SAFETY: for the closure below alone.
+    let here = unsafe { Here::new(membership) };
+    py.detach(move || here.into_inner().next(Some(limit)))
+        .map_err(raise)
+}
+
 #[pymethods]
 impl Membership {
     /// The next event; None if there is none within `timeout` seconds (None: for ever).
@@ -112,14 +129,7 @@ impl Membership {
             let left = until.map_or(SIGNALS_EVERY, |until| {
                 until.saturating_duration_since(Instant::now())
             });
-            let mut membership = local.borrow_mut();
-            let membership = membership.as_mut().ok_or_else(|| closed("membership"))?;
-            // SAFETY: for the closure below alone.
-            let here = unsafe { Here::new(membership) };
-            let event = py
-                .detach(move || here.into_inner().next(Some(left.min(SIGNALS_EVERY))))
-                .map_err(raise)?;
-            match event {
+            match wait(py, &local, left.min(SIGNALS_EVERY))? {
                 Some(event) => return Ok(Some(told(event))),
                 None if left == Duration::ZERO && until.is_some() => return Ok(None),
                 None => py.check_signals()?,

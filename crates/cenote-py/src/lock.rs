@@ -8,15 +8,15 @@ use cenote::{Acquired, Coherent};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::error::raise;
+use crate::error::{closed, raise};
 use crate::objects::SIGNALS_EVERY;
-use crate::pool::{Pool, duration};
+use crate::pool::{Opening, Pool, duration};
 use crate::threads::{Handle, Here};
 
 /// A lock with the hold of the thread that has it open.
 struct Held<L: 'static, G: Poison> {
-    /// Dropped before the lock that it refers to.
-    hold: RefCell<Option<G>>,
+    /// Dropped before the lock that it refers to. With the object of Python, which stays as long as the lock is held.
+    hold: RefCell<Option<(G, Py<PyAny>)>>,
     lock: Box<L>,
 }
 
@@ -34,7 +34,7 @@ impl<L: cenote::sync::guard::Release<Coherent>> Poison for Guard<'_, Coherent, L
 
 impl<L, G: Poison> Drop for Held<L, G> {
     fn drop(&mut self) {
-        if let Some(hold) = self.hold.take() {
+        if let Some((hold, _object)) = self.hold.take() {
             hold.poison_at_end();
         }
     }
@@ -137,18 +137,17 @@ impl Lock {
         &self.name
     }
 
-    /// The pool's file.
     #[getter]
-    fn _path(&self) -> &std::path::Path {
-        self.handle.pool().path()
+    fn _opening(&self) -> Opening {
+        self.handle.pool().opening()
     }
 
     /// Takes the lock: at once, as soon as it can be had, or within `timeout` seconds (-1: for ever). Returns whether
     /// this thread has it. If the last owner died with it, `recovered` says so.
     #[pyo3(signature = (blocking = true, timeout = -1.0))]
-    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: f64) -> PyResult<bool> {
-        let limit = limit(blocking, timeout)?;
-        let held = self.handle.get()?;
+    fn acquire(slf: Bound<'_, Self>, blocking: bool, timeout: f64) -> PyResult<bool> {
+        let (py, limit) = (slf.py(), limit(blocking, timeout)?);
+        let held = slf.get().handle.get()?;
         if held.hold.borrow().is_some() {
             return Err(is_held());
         }
@@ -158,8 +157,13 @@ impl Lock {
             None => wait(py, limit, |left| lock.lock_for(left))?,
             found => found,
         };
+        if found.is_some() && !slf.get().handle.is_current() {
+            // Closed meanwhile: the lock is given back as it was.
+            return Err(closed("pool"));
+        }
         let is_taken = found.is_some();
-        held.hold.replace(found);
+        held.hold
+            .replace(found.map(|hold| (hold, slf.into_any().unbind())));
         Ok(is_taken)
     }
 
@@ -183,7 +187,7 @@ impl Lock {
     fn recovered(&self) -> PyResult<Option<u64>> {
         let held = self.handle.get()?;
         let hold = held.hold.borrow();
-        match hold.as_ref().map(Guard::acquired) {
+        match hold.as_ref().map(|(guard, _)| guard.acquired()) {
             Some(Acquired::Recovered { note, .. }) => Ok(Some(note)),
             Some(Acquired::Clean) => Ok(None),
             None => Err(not_held()),
@@ -194,7 +198,7 @@ impl Lock {
     fn set_note(&self, note: u64) -> PyResult<()> {
         let held = self.handle.get()?;
         let hold = held.hold.borrow();
-        hold.as_ref().ok_or_else(not_held)?.set_note(note);
+        hold.as_ref().ok_or_else(not_held)?.0.set_note(note);
         Ok(())
     }
 
@@ -202,11 +206,11 @@ impl Lock {
     fn fencing_token(&self) -> PyResult<u64> {
         let held = self.handle.get()?;
         let hold = held.hold.borrow();
-        Ok(hold.as_ref().ok_or_else(not_held)?.fencing_token())
+        Ok(hold.as_ref().ok_or_else(not_held)?.0.fencing_token())
     }
 
-    fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
-        slf.acquire(slf.py(), true, -1.0)?;
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        Self::acquire(slf.clone(), true, -1.0)?;
         Ok(slf)
     }
 
@@ -273,24 +277,23 @@ impl RwLock {
         &self.name
     }
 
-    /// The pool's file.
     #[getter]
-    fn _path(&self) -> &std::path::Path {
-        self.handle.pool().path()
+    fn _opening(&self) -> Opening {
+        self.handle.pool().opening()
     }
 
     /// Takes the lock for reading, with other readers. Arguments and result as of `Lock.acquire`.
     #[pyo3(signature = (blocking = true, timeout = -1.0))]
-    fn acquire_read(&self, py: Python<'_>, blocking: bool, timeout: f64) -> PyResult<bool> {
-        self.take(py, blocking, timeout, |lock, left| {
+    fn acquire_read(slf: Bound<'_, Self>, blocking: bool, timeout: f64) -> PyResult<bool> {
+        Self::take(slf, blocking, timeout, |lock, left| {
             Ok(lock.read_for(left)?.map(Hold::Read))
         })
     }
 
     /// Takes the lock for writing, alone. Arguments and result as of `Lock.acquire`.
     #[pyo3(signature = (blocking = true, timeout = -1.0))]
-    fn acquire_write(&self, py: Python<'_>, blocking: bool, timeout: f64) -> PyResult<bool> {
-        self.take(py, blocking, timeout, |lock, left| {
+    fn acquire_write(slf: Bound<'_, Self>, blocking: bool, timeout: f64) -> PyResult<bool> {
+        Self::take(slf, blocking, timeout, |lock, left| {
             Ok(lock.write_for(left)?.map(Hold::Write))
         })
     }
@@ -307,8 +310,8 @@ impl RwLock {
     #[getter]
     fn held(&self) -> PyResult<Option<&'static str>> {
         Ok(self.handle.get()?.hold.borrow().as_ref().map(|hold| match hold {
-            Hold::Read(_) => "read",
-            Hold::Write(_) => "write",
+            (Hold::Read(_), _) => "read",
+            (Hold::Write(_), _) => "write",
         }))
     }
 
@@ -317,7 +320,7 @@ impl RwLock {
     fn recovered(&self) -> PyResult<Option<u64>> {
         let held = self.handle.get()?;
         let hold = held.hold.borrow();
-        match hold.as_ref().map(Hold::acquired) {
+        match hold.as_ref().map(|(hold, _)| hold.acquired()) {
             Some(Acquired::Recovered { note, .. }) => Ok(Some(note)),
             Some(Acquired::Clean) => Ok(None),
             None => Err(not_held()),
@@ -327,14 +330,13 @@ impl RwLock {
 
 impl RwLock {
     fn take(
-        &self,
-        py: Python<'_>,
+        slf: Bound<'_, Self>,
         blocking: bool,
         timeout: f64,
         ask: impl Fn(&'static cenote::RawRwLock, Duration) -> cenote::Result<Option<Hold>>,
     ) -> PyResult<bool> {
-        let limit = limit(blocking, timeout)?;
-        let held = self.handle.get()?;
+        let (py, limit) = (slf.py(), limit(blocking, timeout)?);
+        let held = slf.get().handle.get()?;
         if held.hold.borrow().is_some() {
             return Err(is_held());
         }
@@ -344,8 +346,13 @@ impl RwLock {
             None => wait(py, limit, |left| ask(lock, left))?,
             found => found,
         };
+        if found.is_some() && !slf.get().handle.is_current() {
+            // Closed meanwhile: the lock is given back as it was.
+            return Err(closed("pool"));
+        }
         let is_taken = found.is_some();
-        held.hold.replace(found);
+        held.hold
+            .replace(found.map(|hold| (hold, slf.into_any().unbind())));
         Ok(is_taken)
     }
 }

@@ -2,12 +2,12 @@
 
 use cenote::Replace;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyList;
 
-use crate::buffer::Bytes;
+use crate::buffer::{Bytes, python_bytes};
 use crate::error::raise;
 use crate::pairs::{Pairs, Wanted};
-use crate::pool::Pool;
+use crate::pool::{Opening, Pool};
 use crate::threads::Handle;
 
 /// See `cenote.Map`.
@@ -39,10 +39,9 @@ impl Map {
         &self.name
     }
 
-    /// The pool's file.
     #[getter]
-    fn _path(&self) -> &std::path::Path {
-        self.handle.pool().path()
+    fn _opening(&self) -> Opening {
+        self.handle.pool().opening()
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -71,22 +70,26 @@ impl Map {
         let given = Bytes::of(key)?;
         let map = self.handle.get()?;
         let found = map.get(given.as_slice()).map_err(raise)?;
-        Ok(found
-            .map(|value| PyBytes::new(key.py(), &value).into_any())
-            .or(default))
+        match found {
+            Some(value) => Ok(Some(python_bytes(key.py(), &value)?.into_any())),
+            None => Ok(default),
+        }
     }
 
     /// The values of many keys, in their order; None for those that are missing. Faster than one after the other.
     fn get_many<'py>(&self, py: Python<'py>, keys: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
         let given = keys.iter().map(Bytes::of).collect::<PyResult<Vec<_>>>()?;
         let keys: Vec<&[u8]> = given.iter().map(Bytes::as_slice).collect();
-        let mut found: Vec<Option<Bound<'py, PyBytes>>> = vec![None; keys.len()];
+        let mut found: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
         let map = self.handle.get()?;
-        map.get_many(&keys, |n, value| {
-            found[n] = value.map(|value| PyBytes::new(py, value));
-        })
-        .map_err(raise)?;
-        PyList::new(py, found)
+        // Copied first: Python may run its own code whenever it makes an object.
+        map.get_many(&keys, |n, value| found[n] = value.map(<[u8]>::to_vec))
+            .map_err(raise)?;
+        let list = PyList::empty(py);
+        for value in found {
+            list.append(value.map(|value| python_bytes(py, &value)).transpose()?)?;
+        }
+        Ok(list)
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {

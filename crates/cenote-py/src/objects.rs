@@ -4,15 +4,15 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use cenote::objects::{NewObject, ObjectInfo, ObjectSettings};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::array::Description;
-use crate::buffer::{Buffer, Bytes, copy};
+use crate::array::{Description, bytes_of};
+use crate::buffer::{Buffer, Bytes, copy, python_bytes};
 use crate::error::raise;
 use crate::map::missing;
-use crate::pool::{Pool, duration};
+use crate::pool::{Opening, Pool, duration};
 use crate::threads::{Handle, Here};
 use crate::view::View;
 use crate::writer::{Writer, Writing};
@@ -42,23 +42,31 @@ type Told<'py> = (
     Option<(String, Vec<isize>)>,
 );
 
-fn told(py: Python<'_>, object: ObjectInfo) -> Told<'_> {
+fn told(py: Python<'_>, object: ObjectInfo) -> PyResult<Told<'_>> {
     let (array, metadata) = Description::split(&object.metadata, object.size as usize);
     let array = array.map(|array| (array.format.to_string_lossy().into_owned(), array.shape));
-    (
-        PyBytes::new(py, &object.id),
+    Ok((
+        python_bytes(py, &object.id)?,
         object.size,
         object.created_ms,
         object.expires_ms,
         object.is_viewed,
-        PyBytes::new(py, metadata),
+        python_bytes(py, metadata)?,
         array,
-    )
+    ))
 }
 
 /// Milliseconds of a time to live in seconds; 0 for the store's own.
 fn milliseconds(ttl: Option<f64>) -> PyResult<u64> {
-    let ttl = ttl.map_or(Ok(Duration::ZERO), duration)?;
+    let Some(seconds) = ttl else {
+        return Ok(0);
+    };
+    let ttl = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    if ttl.is_zero() {
+        return Err(PyValueError::new_err(format!(
+            "nothing lives for {seconds} seconds: ttl is more than 0, or None"
+        )));
+    }
     // What is shorter than a millisecond is still not for ever.
     Ok((ttl.as_nanos().div_ceil(1_000_000))
         .try_into()
@@ -101,7 +109,7 @@ impl Objects {
         let given = Bytes::of(id)?;
         let store = self.handle.get()?;
         let begun = Writing::begin(store, given.as_slice(), size, new, overwrite)?;
-        let id = PyBytes::new(id.py(), given.as_slice()).unbind();
+        let id = python_bytes(id.py(), given.as_slice())?.unbind();
         Ok(begun.map(|writing| Writer::new(self.handle.pool(), writing, id, description, overwrite)))
     }
 }
@@ -140,10 +148,9 @@ impl Objects {
         &self.name
     }
 
-    /// The pool's file.
     #[getter]
-    fn _path(&self) -> &std::path::Path {
-        self.handle.pool().path()
+    fn _opening(&self) -> Opening {
+        self.handle.pool().opening()
     }
 
     /// Stores an object: bytes, a str, or whatever has the buffer protocol. An array's elements and shape are kept, so
@@ -163,23 +170,24 @@ impl Objects {
         let metadata = metadata.map(Bytes::of).transpose()?;
         let metadata = metadata.as_ref().map_or(&[][..], Bytes::as_slice);
         let ttl_ms = milliseconds(ttl)?;
-        let store = self.handle.get()?;
+        // Opened last: an object that lends its buffer may run Python code of its own then.
         let begin = |size: usize, metadata: &[u8]| {
             let new = NewObject { metadata, ttl_ms };
-            Writing::begin(store.clone(), id.as_slice(), size as u64, &new, overwrite)
+            Writing::begin(self.handle.get()?, id.as_slice(), size as u64, &new, overwrite)
         };
+        let plain = Description::none_before(metadata);
         let writing = if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyString>() {
             let data = Bytes::of(data)?;
             let data = data.as_slice();
-            let Some(mut writing) = begin(data.len(), metadata)? else {
+            let Some(mut writing) = begin(data.len(), &plain)? else {
                 return Ok(false);
             };
             copy(py, data, writing.bytes());
             writing
         } else {
             let data = Buffer::of_array(data)?;
-            let described = data.description().map(|array| array.before(metadata));
-            let Some(mut writing) = begin(data.len(), described.as_deref().unwrap_or(metadata))? else {
+            let described = data.description()?.map(|array| array.before(metadata));
+            let Some(mut writing) = begin(data.len(), described.as_deref().unwrap_or(&plain))? else {
                 return Ok(false);
             };
             data.copy(writing.bytes())?;
@@ -202,8 +210,9 @@ impl Objects {
         overwrite: bool,
     ) -> PyResult<Option<Writer>> {
         let metadata = metadata.map(Bytes::of).transpose()?;
+        let metadata = metadata.as_ref().map_or(&[][..], Bytes::as_slice);
         let new = NewObject {
-            metadata: metadata.as_ref().map_or(&[], Bytes::as_slice),
+            metadata: &Description::none_before(metadata),
             ttl_ms: milliseconds(ttl)?,
         };
         self.make(id, size, &new, None, overwrite)
@@ -221,8 +230,12 @@ impl Objects {
         ttl: Option<f64>,
         overwrite: bool,
     ) -> PyResult<Option<Writer>> {
-        let bad =
-            || PyValueError::new_err(format!("an array of elements {format} cannot be {shape:?} large"));
+        if bytes_of(format) != Some(itemsize) {
+            return Err(PyTypeError::new_err(format!(
+                "elements of format {format:?} cannot be kept as an array: numbers in the byte order of the machine can"
+            )));
+        }
+        let bad = || PyValueError::new_err(format!("an array cannot be {shape:?} large"));
         let description = Description::new(format, itemsize, &shape).ok_or_else(bad)?;
         let size = description.bytes().ok_or_else(bad)?;
         let metadata = metadata.map(Bytes::of).transpose()?;
@@ -253,7 +266,7 @@ impl Objects {
         let Some(found) = found else {
             return Ok(default);
         };
-        let id = PyBytes::new(py, given.as_slice()).unbind();
+        let id = python_bytes(py, given.as_slice())?.unbind();
         Ok(Some(
             Bound::new(py, View::new(self.handle.pool(), found, id))?.into_any(),
         ))
@@ -286,18 +299,18 @@ impl Objects {
     fn _stat<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Option<Told<'py>>> {
         let given = Bytes::of(id)?;
         let found = self.handle.get()?.stat(given.as_slice()).map_err(raise)?;
-        Ok(found.map(|object| told(id.py(), object)))
+        found.map(|object| told(id.py(), object)).transpose()
     }
 
     fn _list<'py>(&self, prefix: &Bound<'py, PyAny>) -> PyResult<Vec<Told<'py>>> {
         let given = Bytes::of(prefix)?;
         let mut all = Vec::new();
         let each = |object| {
-            all.push(told(prefix.py(), object));
+            all.push(object);
             ControlFlow::Continue(())
         };
         self.handle.get()?.list(given.as_slice(), each).map_err(raise)?;
-        Ok(all)
+        all.into_iter().map(|object| told(prefix.py(), object)).collect()
     }
 
     /// Bytes that its objects occupy, with what surrounds them.

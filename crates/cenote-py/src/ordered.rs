@@ -4,11 +4,11 @@ use cenote::{Range, Replace};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::buffer::Bytes;
+use crate::buffer::{Bytes, python_bytes};
 use crate::error::raise;
 use crate::map::missing;
 use crate::pairs::{Pairs, Wanted};
-use crate::pool::Pool;
+use crate::pool::{Opening, Pool};
 use crate::threads::Handle;
 
 /// See `cenote.OrderedMap`.
@@ -20,8 +20,11 @@ pub(crate) struct OrderedMap {
 
 type Pair<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-fn pair(py: Python<'_>, (key, value): (Vec<u8>, Vec<u8>)) -> Pair<'_> {
-    (PyBytes::new(py, &key), PyBytes::new(py, &value))
+fn pair(py: Python<'_>, found: Option<(Vec<u8>, Vec<u8>)>) -> PyResult<Option<Pair<'_>>> {
+    match found {
+        Some((key, value)) => Ok(Some((python_bytes(py, &key)?, python_bytes(py, &value)?))),
+        None => Ok(None),
+    }
 }
 
 fn owned(bound: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<u8>>> {
@@ -52,10 +55,9 @@ impl OrderedMap {
         &self.name
     }
 
-    /// The pool's file.
     #[getter]
-    fn _path(&self) -> &std::path::Path {
-        self.handle.pool().path()
+    fn _opening(&self) -> Opening {
+        self.handle.pool().opening()
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -83,9 +85,10 @@ impl OrderedMap {
         let given = Bytes::of(key)?;
         let map = self.handle.get()?;
         let found = map.get(given.as_slice()).map_err(raise)?;
-        Ok(found
-            .map(|value| PyBytes::new(key.py(), &value).into_any())
-            .or(default))
+        match found {
+            Some(value) => Ok(Some(python_bytes(key.py(), &value)?.into_any())),
+            None => Ok(default),
+        }
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -133,36 +136,26 @@ impl OrderedMap {
 
     /// The least key and its value; None if the map is empty.
     fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
-        Ok(self
-            .handle
-            .get()?
-            .first()
-            .map_err(raise)?
-            .map(|found| pair(py, found)))
+        pair(py, self.handle.get()?.first().map_err(raise)?)
     }
 
     /// The greatest key and its value; None if the map is empty.
     fn last<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
-        Ok(self
-            .handle
-            .get()?
-            .last()
-            .map_err(raise)?
-            .map(|found| pair(py, found)))
+        pair(py, self.handle.get()?.last().map_err(raise)?)
     }
 
     /// The next greater key and its value; None if there is none.
     fn successor<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Pair<'py>>> {
         let given = Bytes::of(key)?;
         let found = self.handle.get()?.successor(given.as_slice()).map_err(raise)?;
-        Ok(found.map(|found| pair(key.py(), found)))
+        pair(key.py(), found)
     }
 
     /// The next smaller key and its value; None if there is none.
     fn predecessor<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Pair<'py>>> {
         let given = Bytes::of(key)?;
         let found = self.handle.get()?.predecessor(given.as_slice()).map_err(raise)?;
-        Ok(found.map(|found| pair(key.py(), found)))
+        pair(key.py(), found)
     }
 
     /// How many keys there are from `start` on and before `stop`.

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use cenote::{Cursor, Range};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyTuple;
+use pyo3::{PyTraverseError, PyVisit};
 
+use crate::buffer::python_bytes;
 use crate::error::raise;
 use crate::map::Map;
 use crate::ordered::OrderedMap;
@@ -45,7 +48,8 @@ type Batch = VecDeque<(Vec<u8>, Vec<u8>)>;
 #[pyclass(frozen, module = "cenote")]
 pub(crate) struct Pairs {
     wanted: Wanted,
-    state: Mutex<(Source, Batch)>,
+    /// None while it is in use.
+    state: Mutex<Option<(Source, Batch)>>,
 }
 
 impl Pairs {
@@ -74,8 +78,16 @@ impl Pairs {
     fn new(source: Source, wanted: Wanted) -> Self {
         Self {
             wanted,
-            state: Mutex::new((source, Batch::new())),
+            state: Mutex::new(Some((source, Batch::new()))),
         }
+    }
+
+    /// Puts a state in the place of another. Nothing is dropped under the lock.
+    fn exchange(&self, state: Option<(Source, Batch)>) -> Option<(Source, Batch)> {
+        std::mem::replace(
+            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            state,
+        )
     }
 }
 
@@ -129,22 +141,42 @@ impl Pairs {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (source, pairs) = &mut *state;
-        while pairs.is_empty() {
-            match std::mem::replace(source, Source::Ended) {
-                Source::Ended => return Ok(None),
-                more => *source = more.next_batch(pairs)?,
-            }
+        // Taken out meanwhile: Python may run its own code whenever objects are made or dropped, and ask again.
+        let Some((mut source, mut pairs)) = self.exchange(None) else {
+            return Err(PyValueError::new_err("the iterator is in use already"));
+        };
+        let mut failed = None;
+        while pairs.is_empty() && !matches!(source, Source::Ended) {
+            source = source.next_batch(&mut pairs).unwrap_or_else(|error| {
+                failed = Some(error);
+                Source::Ended
+            });
         }
-        let Some((key, value)) = pairs.pop_front() else {
+        let next = pairs.pop_front();
+        self.exchange(Some((source, pairs)));
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let Some((key, value)) = next else {
             return Ok(None);
         };
-        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes).into_any();
+        let bytes = |bytes: &[u8]| python_bytes(py, bytes).map(Bound::into_any);
         Ok(Some(match self.wanted {
-            Wanted::Keys => bytes(&key),
-            Wanted::Values => bytes(&value),
-            Wanted::Pairs => PyTuple::new(py, [bytes(&key), bytes(&value)])?.into_any(),
+            Wanted::Keys => bytes(&key)?,
+            Wanted::Values => bytes(&value)?,
+            Wanted::Pairs => PyTuple::new(py, [bytes(&key)?, bytes(&value)?])?.into_any(),
         }))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.state.try_lock().as_deref() {
+            Ok(Some((Source::Hash(map, _), _))) => visit.call(map),
+            Ok(Some((Source::Ascending { map, .. } | Source::Descending { map, .. }, _))) => visit.call(map),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        drop(self.exchange(Some((Source::Ended, Batch::new()))));
     }
 }

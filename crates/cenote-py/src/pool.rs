@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cenote::{Options, parse_size};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString};
 
-use crate::error::{CenoteError, closed, raise};
+use crate::error::{closed, exceptions, raise};
 use crate::threads;
 
 /// A pool, which every Python object that is in it keeps.
 pub(crate) struct OpenPool {
     path: PathBuf,
+    /// Tells it from another pool that has its path by now.
+    id: u64,
     options: Options,
     state: Mutex<State>,
     /// Grows when the pool is closed, or opened anew in a child.
@@ -23,6 +26,9 @@ pub(crate) struct OpenPool {
     /// Views of objects, and objects that are being written.
     borrowed: AtomicUsize,
 }
+
+/// What another process needs to open a pool: its path, its id, and options (`lock_file`, `trust_owner`, `background`).
+pub(crate) type Opening = (PathBuf, u64, Option<PathBuf>, bool, bool);
 
 struct State {
     pool: Option<cenote::Pool>,
@@ -47,6 +53,12 @@ impl OpenPool {
         let forks = threads::forks();
         if state.forks != forks && state.pool.is_some() {
             let anew = cenote::Pool::open(&self.path, &self.options).map_err(raise)?;
+            if anew.id() != self.id {
+                return Err(exceptions::Error::new_err(format!(
+                    "{}: another pool has been made in the place of the one that the parent of this process has open",
+                    self.path.display()
+                )));
+            }
             // The parent's is nothing that this process could close.
             std::mem::forget(state.pool.replace(anew));
             state.forks = forks;
@@ -82,8 +94,20 @@ impl OpenPool {
         self.borrowed.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn path(&self) -> &std::path::Path {
-        &self.path
+    pub(crate) fn opening(&self) -> Opening {
+        let Options {
+            lock_file,
+            trust_owner,
+            background_thread,
+            ..
+        } = &self.options;
+        (
+            self.path.clone(),
+            self.id,
+            lock_file.clone(),
+            *trust_owner,
+            *background_thread,
+        )
     }
 }
 
@@ -94,18 +118,19 @@ impl Drop for OpenPool {
 }
 
 /// A size in bytes, as a number or with a unit.
-#[derive(FromPyObject)]
-enum Size {
-    Bytes(u64),
-    Text(String),
-}
-
-impl Size {
-    fn bytes(self) -> PyResult<u64> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes),
-            Self::Text(text) => parse_size(&text).map_err(raise),
-        }
+fn bytes_of_size(what: &str, size: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(text) = size.cast::<PyString>() {
+        return parse_size(text.to_str()?).map_err(raise);
+    }
+    match size.extract() {
+        Ok(bytes) => Ok(bytes),
+        Err(_) if size.is_instance_of::<PyInt>() => Err(PyValueError::new_err(format!(
+            "{what} is a number of bytes from 0 on, below 2**64, not {size}"
+        ))),
+        Err(_) => Err(PyTypeError::new_err(format!(
+            "{what} is a number of bytes, or a text like \"512MiB\", not {}",
+            size.get_type().name()?
+        ))),
     }
 }
 
@@ -127,8 +152,8 @@ impl Pool {
         path: PathBuf,
         create: bool,
         exclusive: bool,
-        size: Option<Size>,
-        max: Option<Size>,
+        size: Option<&Bound<'_, PyAny>>,
+        max: Option<&Bound<'_, PyAny>>,
         processes: Option<u32>,
         workers: Option<u32>,
         names: Option<u32>,
@@ -138,10 +163,13 @@ impl Pool {
         background: bool,
         trim_after: Option<f64>,
     ) -> PyResult<Self> {
+        // For those who open it later, when the current folder may be another one.
+        let path = std::path::absolute(&path)?;
+        let lock_file = lock_file.map(std::path::absolute).transpose()?;
         let usual = Options::default();
         let options = Options {
-            size: size.map_or(Ok(usual.size), Size::bytes)?,
-            max: max.map_or(Ok(usual.max), Size::bytes)?,
+            size: size.map_or(Ok(usual.size), |size| bytes_of_size("size", size))?,
+            max: max.map_or(Ok(usual.max), |max| bytes_of_size("max", max))?,
             processes: processes.unwrap_or(usual.processes),
             workers: workers.unwrap_or(usual.workers),
             names: names.unwrap_or(usual.names),
@@ -152,6 +180,12 @@ impl Pool {
             trim_after: trim_after.map(duration).transpose()?,
             ..usual
         };
+        if options.size > options.max {
+            return Err(PyValueError::new_err(format!(
+                "a pool of {} bytes at first cannot have {} at most",
+                options.size, options.max
+            )));
+        }
         let forks = threads::forks();
         let pool = py
             .detach(|| match (create, exclusive) {
@@ -162,8 +196,8 @@ impl Pool {
             .map_err(raise)?;
         Ok(Self {
             open: Arc::new(OpenPool {
-                // For handles that are opened elsewhere, where the current folder may be another one.
-                path: std::path::absolute(&path)?,
+                path,
+                id: pool.id(),
                 options,
                 state: Mutex::new(State {
                     pool: Some(pool),
@@ -179,6 +213,11 @@ impl Pool {
     #[getter]
     fn path(&self) -> PathBuf {
         self.open.path.clone()
+    }
+
+    #[getter]
+    fn _opening(&self) -> Opening {
+        self.open.opening()
     }
 
     /// Whether it has been closed.
@@ -199,7 +238,7 @@ impl Pool {
             )));
         }
         let pool = self.open.take();
-        threads::ended();
+        threads::pool_closed();
         py.detach(|| drop(pool));
         Ok(())
     }
@@ -256,5 +295,5 @@ pub(crate) fn duration(seconds: f64) -> PyResult<Duration> {
 }
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| CenoteError::new_err(error.to_string()))
+    serde_json::to_string(value).map_err(|error| exceptions::Error::new_err(error.to_string()))
 }

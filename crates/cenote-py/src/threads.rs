@@ -65,10 +65,13 @@ impl Drop for Table {
 }
 
 impl Table {
-    /// Takes out what is over; to be dropped when the table is not borrowed any more.
+    /// Takes out what is over, if it may be worth it; to be dropped when the table is not borrowed any more.
+    ///
+    /// Each look costs as much as there are entries, so that many have ended since the last one, or a pool.
     fn over(&mut self) -> Vec<Entry> {
         let ended = ENDED.load(Ordering::Acquire);
-        if self.ended == ended {
+        let since = ended.wrapping_sub(self.ended);
+        if since == 0 || since.saturating_mul(4) < self.entries.len() as u64 {
             return Vec::new();
         }
         self.ended = ended;
@@ -92,12 +95,21 @@ pub(crate) fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Something has ended; this thread drops what it has of it.
-pub(crate) fn ended() {
-    ENDED.fetch_add(1, Ordering::Release);
+/// A pool was closed: as if very much had ended. This thread drops what it has of it.
+pub(crate) fn pool_closed() {
+    ENDED.fetch_add(1 << 32, Ordering::Release);
     // At the end of the thread there is no table.
-    let over = TABLE.try_with(|table| table.try_borrow_mut().map(|mut table| table.over()));
-    drop(over);
+    drop(TABLE.try_with(|table| table.try_borrow_mut().map(|mut table| table.over())));
+}
+
+/// An object of Python is gone. This thread drops what it has of it; the others do so in time.
+fn object_gone(number: u64) {
+    ENDED.fetch_add(1, Ordering::Release);
+    drop(TABLE.try_with(|table| {
+        table
+            .try_borrow_mut()
+            .map(|mut table| table.entries.remove(&number))
+    }));
 }
 
 /// Called in the child of a fork, before anything else: nothing that the parent has open is this process's.
@@ -179,12 +191,17 @@ impl<T: 'static> Handle<T> {
     pub(crate) fn pool(&self) -> &Arc<OpenPool> {
         &self.pool
     }
+
+    /// Whether what this thread has of it is still of a pool that is open.
+    pub(crate) fn is_current(&self) -> bool {
+        find::<T>(self.number, &self.pool).is_some()
+    }
 }
 
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
         drop(self.object.take());
-        ended();
+        object_gone(self.number);
     }
 }
 
@@ -234,7 +251,7 @@ impl<T: 'static> Local<T> {
 impl<T> Drop for Local<T> {
     fn drop(&mut self) {
         drop(self.object.take());
-        ended();
+        object_gone(self.number);
     }
 }
 

@@ -14,11 +14,13 @@ use cenote::objects::ObjectView;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::array::Description;
+use crate::buffer::python_bytes;
 use crate::error::{closed, raise};
 use crate::pool::OpenPool;
+use crate::threads;
 
 /// An object's bytes, where they are: they do not change, and they stay as long as this is there, or anything that was
 /// made of it, whatever becomes of the object.
@@ -37,6 +39,8 @@ pub(crate) struct Memory {
     at: usize,
     len: usize,
     lent: AtomicUsize,
+    /// [`threads::forks`] when it was made: the child of a fork has a copy, and no claim on the memory.
+    forks: u64,
 }
 
 impl Memory {
@@ -45,7 +49,13 @@ impl Memory {
             at: bytes.as_ptr() as usize,
             len: bytes.len(),
             lent: AtomicUsize::new(0),
+            forks: threads::forks(),
         }
+    }
+
+    /// Whether it is the memory of this process's parent.
+    pub(crate) fn is_parents(&self) -> bool {
+        self.forks != threads::forks()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -84,6 +94,13 @@ impl Memory {
         if wants(ffi::PyBUF_WRITABLE) && !is_writable {
             return refused("a sealed object never changes: it can only be read");
         }
+        if self.is_parents() {
+            return refused("it is the parent's of this process; get the object anew");
+        }
+        let is_in_both_orders = description.is_none_or(Description::is_in_both_orders);
+        if wants(ffi::PyBUF_F_CONTIGUOUS) && !is_in_both_orders {
+            return refused("the elements lie in the order of C, not in that of Fortran");
+        }
         // SAFETY: a buffer to be filled.
         let view = unsafe { &mut *view };
         view.buf = self.at as *mut c_void;
@@ -98,8 +115,10 @@ impl Memory {
                 view.ndim = array.shape.len() as c_int;
                 format = array.format.as_ptr().cast_mut();
                 // The protocol has no constant pointers; nobody writes there.
-                shape = array.shape.as_ptr().cast_mut();
-                strides = array.strides.as_ptr().cast_mut();
+                if !array.shape.is_empty() {
+                    shape = array.shape.as_ptr().cast_mut();
+                    strides = array.strides.as_ptr().cast_mut();
+                }
             }
             None => {
                 view.itemsize = 1;
@@ -198,7 +217,7 @@ impl View {
     /// What was said of the object when it was stored.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.about()?.1))
+        python_bytes(py, &self.about()?.1)
     }
 
     /// When the object's time is over, in seconds since 1970; None for never. The view outlasts that.
@@ -210,10 +229,11 @@ impl View {
         Ok((expires_ms != 0).then(|| expires_ms as f64 / 1000.0))
     }
 
-    /// Whether it has been released.
+    /// Whether it has been released, or is the parent's of this process.
     #[getter]
     fn released(&self) -> bool {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        view.is_none() || self.memory.is_parents()
     }
 
     /// Ends the view. BufferError, and it stays, while something that was made of it is there.
@@ -228,8 +248,8 @@ impl View {
     /// A copy of the bytes.
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        let view = view.as_ref().ok_or_else(|| closed("view"))?;
-        Ok(PyBytes::new(py, view))
+        let view = view.as_ref().filter(|_| !self.memory.is_parents());
+        python_bytes(py, view.ok_or_else(|| closed("view"))?)
     }
 
     /// The object as a NumPy array, read-only and without a copy.
@@ -297,5 +317,6 @@ impl View {
 /// A NumPy array of something that lends a buffer.
 pub(crate) fn array(lender: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let numpy = lender.py().import("numpy")?;
-    numpy.call_method1("asarray", (lender,))
+    // Of something that lends none NumPy would make an array of objects.
+    numpy.call_method1("asarray", (PyMemoryView::from(&lender)?,))
 }

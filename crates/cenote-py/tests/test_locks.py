@@ -124,3 +124,56 @@ def test_groups_tell_of_deaths(pool, program):
         assert (event.kind, event.member) == ("died", "child")
     with pytest.raises(cenote.Error, match="token"):
         pool.group("group", "wrong")
+
+
+def test_a_lock_that_nobody_names_is_held(pool):
+    assert pool.lock("lock").acquire()
+    again = pool.lock("lock")
+    with pytest.raises(cenote.Error):
+        again.acquire(timeout=0.05)
+    thread = threading.Thread(target=lambda: again.acquire(timeout=0.05) and again.release())
+    thread.start()
+    thread.join()
+
+
+def test_a_pool_is_closed_while_somebody_waits_for_its_lock(path, program):
+    pool = cenote.Pool(path)
+    child = program("""
+        with pool.lock("lock"):
+            print("mine", flush=True)
+            input()
+        print("given back", flush=True)
+    """)
+    assert child.line() == "mine"
+    lock, outcomes = pool.lock("lock"), []
+
+    def wait():
+        try:
+            outcomes.append(lock.acquire(timeout=60))
+        except cenote.ClosedError:
+            outcomes.append("closed")
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.1)
+    pool.close()
+    child.go()
+    assert child.line() == "given back"
+    thread.join()
+    assert outcomes == ["closed"]
+    with cenote.Pool(path).lock("lock") as again:
+        assert again.held
+
+
+def test_a_handler_of_signals_leaves_a_group(pool):
+    import signal
+
+    membership = pool.group("group").join("me")
+    before = signal.signal(signal.SIGALRM, lambda *_: membership.leave())
+    try:
+        assert membership.next(1).member == "me"
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(cenote.ClosedError):
+            membership.next(30)
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -121,3 +121,69 @@ def test_a_pickled_map_is_opened_elsewhere(pool, path, program):
         print(pickle.loads({pickled!r})["key"])
     """)
     assert child.end() == "b'value'"
+
+
+def test_an_iterator_that_is_asked_by_itself_says_so(pool):
+    map = cenote.Map(pool, "map")
+    map["key"] = b"value"
+    iterator, asked = iter(map.items()), []
+
+    def ask(_):
+        try:
+            next(iterator)
+        except (ValueError, StopIteration) as error:
+            asked.append(type(error))
+
+    import weakref
+
+    gone = weakref.ref(map, ask)
+    del map
+    assert list(iterator) == [(b"key", b"value")]
+    del iterator
+    assert gone() is None and asked
+
+
+def test_cycles_of_maps_and_iterators_are_collected(pool):
+    import gc
+    import weakref
+
+    for kind in (cenote.Map, cenote.OrderedMap):
+        map = kind(pool, kind.__name__)
+        map["key"] = b"value"
+        map.iterator = iter(map)
+        gone = weakref.ref(map)
+        del map
+        gc.collect()
+        assert gone() is None
+
+
+def test_many_that_pop_and_set_agree(pool, program):
+    map = pool.map("map")
+    text = """
+        map = pool.map("map")
+        won = 0
+        print("ready", flush=True)
+        input()
+        for n in range(2000):
+            won += map.setdefault(f"{n % 50}", b"%d" % os.getpid()) == b"%d" % os.getpid()
+            map.pop(f"{n % 50}", None)
+            if n % 100 == 0:
+                map.clear()
+        print(won, flush=True)
+    """
+    children = [program(text) for _ in range(2)]
+    assert all(child.line() == "ready" for child in children)
+    for child in children:
+        child.go()
+    for child in children:
+        assert int(child.end()) > 0
+    with pytest.raises(KeyError):
+        map.clear() or map.popitem()
+
+
+def test_thousands_of_handles_come_and_go(pool):
+    handles = [pool.map("map") for _ in range(5000)]
+    handles[0]["key"] = b"value"
+    assert all(handle["key"] == b"value" for handle in handles[::100])
+    del handles
+    assert pool.map("map")["key"] == b"value"

@@ -266,3 +266,112 @@ def test_handles_of_objects_are_pickled(objects, path):
     objects.put("object", b"bytes")
     again = pickle.loads(pickle.dumps(objects))
     assert bytes(again["object"]) == b"bytes" and repr(again) == f"<cenote.Objects 'objects' in {str(path)!r}>"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        numpy.array([1, "text", None], dtype=object),
+        numpy.zeros(3, ">i4"),
+        numpy.zeros(3, [("a", "i4"), ("b", "f8")]),
+        numpy.array(["text"]),
+    ],
+    ids=["objects", "big-endian", "structured", "text"],
+)
+def test_elements_that_are_nothing_elsewhere_are_refused(objects, array):
+    with pytest.raises(TypeError, match="cannot be kept as an array"):
+        objects.put("array", array)
+    with pytest.raises(TypeError, match="cannot be kept as an array"):
+        objects.create_array("array", (3,), array.dtype)
+    assert "array" not in objects
+    assert objects.dump("array", array) and str(objects.load("array")) == str(array)
+
+
+@pytest.mark.parametrize("said", [b"array:O:8:1;", b"array:d:1:8;", b"array:q:8:1;mine", b"array:;", b"array:"])
+def test_metadata_that_looks_like_a_description_is_the_users(objects, said):
+    assert objects.put("put", b"12345678", metadata=said)
+    with objects.create("made", 8, metadata=said) as new:
+        memoryview(new)[:] = b"12345678"
+    for id in ("put", "made"):
+        assert objects[id].metadata == said and objects.stat(id).metadata == said
+        assert memoryview(objects[id]).format == "B" and objects[id].array().dtype == "u1"
+    array = numpy.arange(3)
+    assert objects.put("array", array, metadata=said) and objects["array"].metadata == said
+    assert (objects["array"].array() == array).all()
+
+
+def test_buffers_are_given_as_they_are(objects):
+    objects.put("array", numpy.arange(6.0).reshape(2, 3))
+    view = objects["array"]
+    memory = memoryview(view)
+    assert (memory.shape, memory.strides, memory.format) == ((2, 3), (24, 8), "d")
+    assert memory.c_contiguous and not memory.f_contiguous
+    objects.put("number", numpy.float64(7))
+    assert memoryview(objects["number"]).shape == () and objects["number"].array() == 7
+    released = objects["array"]
+    released.release()
+    with pytest.raises(BufferError, match="released"):
+        released.array()
+
+
+def test_times_that_make_no_sense(pool, objects):
+    for ttl in (0, -1, float("nan"), 1e-20):
+        with pytest.raises(ValueError, match="ttl"):
+            objects.put("object", b"bytes", ttl=ttl)
+    with pytest.raises(ValueError, match="ttl"):
+        pool.objects("other", ttl=0)
+    with pytest.raises(ValueError, match="seconds"):
+        objects.get("object", timeout=-1)
+
+
+def test_waiting_with_asyncio_can_be_given_up(objects):
+    async def wait():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(objects.wait("none"), 0.05)
+        return await asyncio.gather(*(objects.wait("none", 0.05) for _ in range(100)))
+
+    assert asyncio.run(wait()) == [None] * 100
+
+
+def test_a_parents_view_is_none_of_the_childs(objects):
+    objects.put("object", b"bytes")
+    view, writer = objects["object"], objects.create("new", 10)
+
+    def child():
+        assert view.released
+        for use in (lambda: memoryview(view), lambda: memoryview(writer), view.array):
+            with pytest.raises(BufferError, match="parent's|released"):
+                use()
+        with pytest.raises(cenote.ClosedError):
+            bytes(view)
+        assert bytes(objects["object"]) == b"bytes"
+
+    in_child(child)
+    assert bytes(view) == b"bytes" and writer.seal()
+
+
+def test_deaths_leave_the_bytes_in_use_right(pool, program):
+    cache = pool.objects("cache", evict=True, quota=200_000)
+    for n in range(12):
+        child = program("""
+            cache = pool.objects("cache")
+            print("ready", flush=True)
+            for n in range(10**9):
+                cache.put(f"{n % 100}", b"v" * (n % 5000), overwrite=True)
+        """)
+        assert child.line() == "ready"
+        for _ in range(n):
+            cache.put("another", b"a" * 1000, overwrite=True)
+        child.kill()
+    pool.recover()
+    cache.evict(10**9)
+    assert list(cache) == [] and cache.nbytes == 0
+    for n in range(20):
+        assert cache.put(f"{n}", b"v" * 5000)
+
+
+def test_forged_pickles_are_refused(objects):
+    for forged in (b"", b"1234567", b"\xff" * 8):
+        objects.put("forged", forged, metadata=b"pickle5", overwrite=True)
+        with pytest.raises(ValueError, match="not stored by dump"):
+            objects.load("forged")

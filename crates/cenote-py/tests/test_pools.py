@@ -144,7 +144,7 @@ def test_a_writer_outlives_its_thread_harmlessly(pool):
         "keep = pool.objects('objects').create('new', 10); memory = memoryview(keep)",
         "sys.setprofile(lambda *_: None); import atexit; map = pool.map('map'); atexit.register(lambda: map.get('key'))",
         "class Late:\n    def __del__(self): self.map.get('key')\nlate = Late(); late.map = pool.map('map'); sys.late = late",
-        "pool.map('map'); os.kill(os.getpid(), signal.SIGSTOP) if False else None; del pool",
+        "pool.map('map'); del pool",
     ],
 )
 def test_interpreters_end_well(folder, text):
@@ -156,3 +156,70 @@ def test_interpreters_end_well(folder, text):
     assert (ended.returncode, ended.stderr) == (0, ""), ended
     pool.recover()
     assert len(pool.stat()["processes"]) == 1
+
+
+def test_another_pool_in_the_place_of_one_is_not_taken_for_it(folder):
+    path = folder / "pool"
+    pool = cenote.Pool(path)
+    map = pool.map("map")
+    map["key"] = b"old"
+    pickled = pickle.dumps(map)
+    path.unlink()
+    other = cenote.Pool(path)
+    other.map("map")["key"] = b"new"
+    with pytest.raises(cenote.Error, match="another pool"):
+        pickle.loads(pickled)
+
+    def child():
+        with pytest.raises(cenote.Error, match="another pool"):
+            map["key"]
+
+    in_child(child)
+    assert map["key"] == b"old" and other.map("map")["key"] == b"new"
+
+
+def test_a_pool_with_a_lock_file_is_found_again(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    with cenote.Pool("pool", lock_file="locks") as pool:
+        map = pool.map("map")
+        map["key"] = b"value"
+        pickled = pickle.dumps(map)
+        (folder / "elsewhere").mkdir()
+        monkeypatch.chdir(folder / "elsewhere")
+        assert pickle.loads(pickled)["key"] == b"value"
+
+        def child():
+            assert map["key"] == b"value"
+
+        in_child(child)
+        assert list((folder / "elsewhere").iterdir()) == []
+
+
+def test_sizes_that_make_no_sense(folder):
+    for size in (-1, 2**64):
+        with pytest.raises(ValueError, match="size is a number of bytes"):
+            cenote.Pool(folder / "pool", size=size)
+    with pytest.raises(TypeError, match="not float"):
+        cenote.Pool(folder / "pool", max=1.5)
+    with pytest.raises(ValueError, match="at most"):
+        cenote.Pool(folder / "pool", size="2GiB", max="1GiB")
+    with pytest.raises(FileNotFoundError):
+        cenote.Pool(folder / "pool", lock_file=folder / "none" / "locks")
+
+
+def test_unpickling_while_others_fork(folder):
+    path = folder / "pool"
+    pool = cenote.Pool(path, processes=100)
+    pickled, stop = pickle.dumps(pool.map("map")), threading.Event()
+
+    def unpickle():
+        while not stop.is_set():
+            pickle.loads(pickled)
+            gc.collect()
+
+    thread = threading.Thread(target=unpickle)
+    thread.start()
+    for _ in range(10):
+        in_child(lambda: pickle.loads(pickled))
+    stop.set()
+    thread.join()

@@ -63,13 +63,10 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         DataNotWrittenBack => quick(noncoherent(Objects, 3, 2, 14, 2, Random)),
         AbortedDataKept => slow(noncoherent(Objects, 3, 2, 14, 2, Random)),
-        ViewNotMarked | ViewNotChecked | HeldLate | EvictedNameKept => {
-            slow(coherent(Objects, 3, 2, 14, 2, Random))
-        }
+        ViewNotMarked | ViewNotChecked | HeldLate => slow(coherent(Objects, 3, 2, 14, 2, Random)),
         StoredBeforeSlot | ReplacedKept | LoserKept | DeletedUnmarked | ReleasedAtOnce
-        | ReleasedUnchecked | HeldRemoved | TableFirst | NameNotLookedUp | UnnamedKept => {
-            quick(coherent(Objects, 3, 2, 14, 2, Random))
-        }
+        | ReleasedUnchecked | HeldRemoved | TableFirst | NameNotLookedUp | UnnamedKept
+        | BytesNotRecounted => quick(coherent(Objects, 3, 2, 14, 2, Random)),
         ResultNotWrittenBack | TasksCountNotDropped | TasksNotWrittenBack => {
             quick(noncoherent(Tasks, 3, 2, 8, 2, Random))
         }

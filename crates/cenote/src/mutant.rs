@@ -69,7 +69,7 @@ mutants! {
     ReleasedAtOnce = "released-at-once", "a slot is free before its object was removed";
     ReleasedUnchecked = "released-unchecked", "the last view of a deleted object does not remove it";
     HeldRemoved = "held-removed", "a deleted object is removed although others view it";
-    EvictedNameKept = "evicted-name-kept", "an evicted object is removed by others while it still has its name";
+    BytesNotRecounted = "bytes-not-recounted", "the bytes of a store's objects are not counted anew after a death";
     TableFirst = "table-first", "a dead process's slots are removed before what they refer to";
     NameNotLookedUp = "name-not-looked-up", "a dead process's objects are removed although they have names";
     UnnamedKept = "unnamed-kept", "a dead process's objects without names are kept";

@@ -18,11 +18,46 @@ class _Items(ItemsView):
         return self._mapping._items()
 
 
-class Map(_named.Named, _native.Map, MutableMapping):
+class _Shared(MutableMapping):
+    """What `MutableMapping` does in two steps, between which others may do something."""
+
+    def setdefault(self, key: Any, default: Any = None) -> bytes:
+        """The value of a key; if it has none, it gets this one. Of many that try at once one succeeds."""
+        while (found := self.get(key)) is None:
+            if default is None:
+                raise TypeError("a value is bytes: give a default")
+            self.insert(key, default)
+        return found
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Removes a key, and returns a value that it had shortly before. Of many that pop a key, one has it."""
+        if len(default) > 1:
+            raise TypeError(f"pop takes a key and a default, and got {1 + len(default)} arguments")
+        found = self.get(key)
+        if found is not None and self.remove(key):
+            return found
+        if default:
+            return default[0]
+        raise KeyError(key)
+
+    def popitem(self) -> tuple[bytes, bytes]:
+        """Removes any key, and returns it and a value that it had shortly before."""
+        for key, value in self.items():
+            if self.remove(key):
+                return key, value
+        raise KeyError("the map is empty")
+
+    def clear(self) -> None:
+        """Removes all keys that are there when it comes by."""
+        for key in self:
+            self.remove(key)
+
+
+class Map(_named.Named, _native.Map, _Shared):
     """A hash map of a pool: a mutable mapping of bytes to bytes.
 
     Keys and values are bytes, a str (its UTF-8), or whatever has the buffer protocol; what comes back is bytes. Every
-    operation on one key is atomic, and none waits for another process. An iteration returns each key that is there all
+    operation on one key is atomic, and none waits for another process; `pop` and its kin look first, and then remove. An iteration returns each key that is there all
     the time once; one that is inserted or removed meanwhile may be returned. `len` is a count that every process keeps
     up to date.
     """
@@ -34,7 +69,7 @@ class Map(_named.Named, _native.Map, MutableMapping):
         return _Items(self)
 
 
-class OrderedMap(_named.Named, _native.OrderedMap, MutableMapping):
+class OrderedMap(_named.Named, _native.OrderedMap, _Shared):
     """An ordered map of a pool: as `Map`, with its keys in the order of their bytes.
 
     A slice is a scan: `ordered[b"a":b"c"]` are the pairs from `b"a"` on and before `b"c"`.

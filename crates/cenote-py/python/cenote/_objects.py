@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
+import operator
 import pickle
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from cenote import _named, _native
@@ -14,6 +14,9 @@ from cenote._native import View, Writer
 
 # The metadata of an object that `dump` has made.
 _PICKLE = b"pickle5"
+# Who waits for `asyncio` looks so often, in seconds, less often from one look to the next: a thread that waited could not
+# be told that nobody is interested any more.
+_LOOKS_FROM, _LOOKS_TO = 0.001, 0.02
 # Its buffers begin at multiples of this.
 _ALIGNED = 64
 
@@ -88,13 +91,21 @@ class Objects(_named.Named, _native.Objects):
         import numpy
 
         elements = memoryview(numpy.empty(0, dtype))
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = tuple(shape) if isinstance(shape, Iterable) else (operator.index(shape),)
         return self._create_array(id, elements.format, elements.itemsize, shape, metadata, ttl, overwrite)
 
     async def wait(self, id: Any, timeout: float | None = None) -> View | None:
         """For `asyncio`: a view of an object as soon as it is sealed; None if `timeout` seconds are over before."""
-        get = functools.partial(self.get, id, timeout=1e9 if timeout is None else timeout)
-        return await asyncio.get_running_loop().run_in_executor(None, get)
+        loop = asyncio.get_running_loop()
+        until = None if timeout is None else loop.time() + timeout
+        pause = _LOOKS_FROM
+        while True:
+            view = self.get(id)
+            now = loop.time()
+            if view is not None or (until is not None and now >= until):
+                return view
+            await asyncio.sleep(pause if until is None else min(pause, until - now))
+            pause = min(2 * pause, _LOOKS_TO)
 
     def stat(self, id: Any) -> ObjectInfo | None:
         """What is known of an object; None if there is none."""
@@ -143,9 +154,12 @@ class Objects(_named.Named, _native.Objects):
             raise KeyError(id)
         if view.metadata != _PICKLE:
             raise ValueError(f"the object {id!r} was not stored by dump()")
-        memory = memoryview(view).toreadonly()
-        (count,) = struct.unpack_from("<Q", memory)
-        lens = struct.unpack_from(f"<{count}Q", memory, 8)
+        memory = memoryview(view)
+        try:
+            (count,) = struct.unpack_from("<Q", memory)
+            lens = struct.unpack_from(f"<{count}Q", memory, 8)
+        except struct.error as error:
+            raise ValueError(f"the object {id!r} was not stored by dump()") from error
         parts, end = [], 8 + 8 * count
         for nbytes in lens:
             begin = -(-end // _ALIGNED) * _ALIGNED

@@ -73,4 +73,4 @@ class Pool(_native.Pool):
         return f"<cenote.Pool {str(self.path)!r}{', closed' if self.closed else ''}>"
 
     def __reduce__(self) -> Any:
-        return _named.reopen, (str(self.path),)
+        return _named.reopen, _named.opening(self)

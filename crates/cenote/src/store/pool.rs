@@ -358,6 +358,11 @@ impl<M: Memory> Pool<M> {
         })
     }
 
+    /// The random number that tells the pool from others.
+    pub fn id(&self) -> u64 {
+        self.inner.pod.superblock().id
+    }
+
     /// The names of all maps and locks.
     ///
     /// Cost: for each entry of the directory a load, and one to three lines of the name that is there.

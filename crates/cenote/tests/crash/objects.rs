@@ -112,6 +112,22 @@ fn kill_and_check<M: Mapped>(
         .objects("cache", &ObjectSettings::cache())
         .map_err(text)?;
     cache.evict(u64::MAX).map_err(text)?;
+    let mut ids = Vec::new();
+    let each = |info: cenote::objects::ObjectInfo| {
+        ids.push(info.id);
+        ControlFlow::Continue(())
+    };
+    objects.list(b"", each).map_err(text)?;
+    for id in ids {
+        objects.delete(&id).map_err(text)?;
+    }
+    if objects.bytes() + cache.bytes() != 0 {
+        return Err(format!(
+            "empty stores have {} and {} bytes",
+            objects.bytes(),
+            cache.bytes()
+        ));
+    }
     let report = case.pool.fsck().map_err(text)?;
     if !report.is_clean() {
         return Err(format!("not clean: {report:#?}"));

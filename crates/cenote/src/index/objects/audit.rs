@@ -83,7 +83,7 @@ impl<M: Memory> ObjectStore<M> {
         Ok(storages)
     }
 
-    fn for_each_storage(&self, mut each: impl FnMut(u64, Result<Storage>)) -> Result<()> {
+    pub(super) fn for_each_storage(&self, mut each: impl FnMut(u64, Result<Storage>)) -> Result<()> {
         let worker = self.worker();
         let mut from = vec![STORAGES];
         loop {

@@ -131,11 +131,7 @@ impl<M: Memory> ObjectStore<M> {
             };
             let storage = Storage::of_record(self.worker(), record)?;
             let is_evicted = storage.state().load(mem) & EVICTED != 0;
-            let is_kept = mutant::is(Mutant::EvictedNameKept);
-            (
-                storage.len,
-                (is_evicted && !is_kept).then(|| name_key(&storage.id(mem))),
-            )
+            (storage.len, is_evicted.then(|| name_key(&storage.id(mem))))
         };
         if let Some(name) = evicted
             && let Some(named) = self.find(&name)?.filter(|named| named.number == number)
@@ -144,6 +140,7 @@ impl<M: Memory> ObjectStore<M> {
         }
         let removed = self.map.remove(&key)?;
         if removed {
+            crash_point(Point::ObjectRemoved);
             // NO PAIR: count
             self.meta.bytes().fetch_add(mem, len.wrapping_neg());
         }

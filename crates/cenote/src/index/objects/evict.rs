@@ -92,7 +92,10 @@ impl<M: Memory> ObjectStore<M> {
             }
             let _ = self.sweep_gone();
             let too_many = used.saturating_add(needed) - limit;
-            if needed > limit || !self.settings.evicts || self.evict(too_many)? == 0 {
+            if needed <= limit && self.settings.evicts && self.evict(too_many)? > 0 {
+                continue;
+            }
+            if !self.recount()? {
                 return Err(Error::Quota { needed, used, limit });
             }
         }

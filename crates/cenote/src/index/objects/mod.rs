@@ -17,7 +17,7 @@
 //! | state of a storage (S) | anyone, bit by bit | a mark that is missing, of a storage in a slot | the same |
 //! | data of a storage (P) | its writer, before it is sealed | bytes that nobody can find | the same |
 //! | next number (S) | a writer, by an add | a number that nothing has | nobody |
-//! | bytes in use (S) | who adds or removes a storage | too high a figure, of which only quotas take notice | `fsck --repair` |
+//! | bytes in use (S) | who adds or removes a storage | too high a figure | who recovers the process, or meets the quota |
 //! | hand (S) | who evicts | the place of the next candidate | nobody |
 //!
 //! Protocol, proofs and crash analysis: `docs/protocols/objects.md`.
@@ -28,12 +28,14 @@ mod evict;
 mod layout;
 mod list;
 mod read;
+mod recount;
 pub mod recover;
 mod seal;
 mod settings;
 mod slots;
 mod write;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,6 +66,8 @@ pub struct ObjectStore<M: Memory> {
     meta: Meta,
     slots: Arc<Slots>,
     settings: ObjectSettings,
+    /// What the figure of bytes in use was when this handle counted last.
+    recounted: Cell<Option<u64>>,
 }
 
 impl<M: Memory> ObjectStore<M> {
@@ -108,6 +112,7 @@ impl<M: Memory> ObjectStore<M> {
         let map = OrderedMap::at(worker, header, guidelines)?;
         Ok(Self {
             settings: settings::found(&map)?,
+            recounted: Cell::default(),
             map,
             meta,
             slots,
@@ -125,12 +130,13 @@ impl<M: Memory> ObjectStore<M> {
         &self.settings
     }
 
-    /// Bytes that its objects occupy, with those that are not sealed, and what surrounds them: exact when nobody writes
-    /// and nobody has died, else about that.
+    /// Bytes that its objects occupy, with those that are not sealed, and what surrounds them: exact when nobody
+    /// writes, else about that.
     ///
     /// Cost: a sync load.
     pub fn bytes(&self) -> u64 {
-        self.meta.bytes().load(self.mem())
+        // What was counted wrongly may be subtracted twice.
+        (self.meta.bytes().load(self.mem()) as i64).max(0) as u64
     }
 
     /// Where its header is.

@@ -50,19 +50,22 @@ impl<M: Memory> ObjectStore<M> {
             }
         })?;
         let pod = self.worker().pod().clone();
-        let mut outcome = Ok(());
+        let (mut outcome, mut is_any_gone) = (Ok(()), false);
         for process in processes {
             if process == pod.process_identity() {
                 continue;
             }
-            match pod
-                .process_is_gone(process)
-                .and_then(|is_gone| if is_gone { self.sweep(process) } else { Ok(()) })
-            {
-                Ok(()) => {}
-                // It keeps no other from being recovered.
-                Err(error) => outcome = Err(error),
+            let swept = pod.process_is_gone(process).and_then(|is_gone| {
+                is_any_gone |= is_gone;
+                if is_gone { self.sweep(process) } else { Ok(()) }
+            });
+            // It keeps no other from being recovered.
+            if let Err(error) = swept {
+                outcome = Err(error);
             }
+        }
+        if is_any_gone {
+            self.recount()?;
         }
         outcome
     }

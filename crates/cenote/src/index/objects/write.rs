@@ -142,6 +142,7 @@ impl<M: Memory> ObjectStore<M> {
         // Before the storage is there: who removes it subtracts.
         // NO PAIR: count
         self.meta.bytes().fetch_add(mem, len);
+        crash_point(Point::ObjectCounted);
         let inserted = self.with_room(len, |waits| self.map.insert_made(&key, made, waits));
         match (inserted, named.get()) {
             (Ok(true), Some(named)) => Ok(named),

@@ -92,7 +92,7 @@ impl<M: Memory> OrderedMap<M> {
             let middle = count / 2;
             return Ok((middle, page.separator(middle)?.1.bytes().to_vec()));
         }
-        let key_of = |n: usize| page.with_pair(worker, n, |key, _| key.to_vec());
+        let key_of = |n: usize| page.key_alone(worker, n);
         let last = key_of(count - 1)?;
         if page.next() == 0 && key > &last[..] {
             return Ok((count, separator(&last, key).to_vec()));

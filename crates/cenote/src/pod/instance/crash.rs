@@ -146,6 +146,8 @@ points! {
     MonitorFenced = "monitor.fenced", "a host is certainly down, its generation has not moved";
     MonitorMoved = "monitor.moved", "a host's generation has moved, nothing of it is recovered";
     ObjectSlot = "object.slot", "a slot refers to an object that is about to be made";
+    ObjectCounted = "object.counted", "an object's bytes are counted, it is not made";
+    ObjectRemoved = "object.removed", "an object is removed, its bytes are still counted";
     ObjectStored = "object.stored", "an object is made, not filled or sealed";
     ObjectNamed = "object.named", "an object has its name, or has lost it to another one; its writer still holds it";
     ObjectUnnamed = "object.unnamed", "an object's name is taken away, and it is not marked as deleted";

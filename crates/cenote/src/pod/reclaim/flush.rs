@@ -27,6 +27,7 @@ use crate::pod::format::chunk::{CHUNK_BYTES, Position, entry};
 use crate::pod::format::record::{IDLE, Phase, ProcessRecord, State, WorkerRecord};
 use crate::pod::format::superblock::{EPOCH, FLUSH_ROUND, LISTS_WANTED, ROUND_EVENTS};
 use crate::pod::instance::event_count;
+use crate::pod::instance::served::serial_after;
 use crate::pod::instance::worker::{LocalPin, Worker};
 
 /// Up to where every host has flushed a list, which the caller has up to `from`; begins a round up to `reclaimable` if
@@ -98,7 +99,8 @@ fn leads_to<M: Memory>(
 fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to: Position) -> Result<()> {
     let mem = worker.mem();
     let request = record.flush_request();
-    let serial = request[2].get(mem).wrapping_add(1);
+    let (process, generation) = (worker.pod().index(), worker.pod().generation);
+    let serial = serial_after(request[2].get(mem), process, generation);
     // This process's background thread must not follow the request: it may be over by then.
     worker.pod().served.note(record, serial);
     for (word, value) in request.iter().zip([from.encode(), to.encode(), serial]) {

@@ -1,0 +1,41 @@
+//! The figure of bytes in use, put right.
+//!
+//! Who stores an object adds its bytes before that, and who removes one subtracts them after it. A process that dies
+//! between the two leaves the figure too high, for as long as the store lives: a store with a quota would hold less and
+//! less. So the objects are counted when the slots of a dead process have been recovered, and before a quota refuses
+//! something.
+//!
+//! Others may write meanwhile. If the figure has changed, it is left as it is. What one thread is about to store or
+//! remove all the time that the counting takes is counted wrongly, until objects are counted again.
+
+use super::ObjectStore;
+use crate::error::Result;
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+
+impl<M: Memory> ObjectStore<M> {
+    /// Counts the bytes of all objects, unless this handle has and the figure is the same since. Returns whether it was
+    /// another.
+    ///
+    /// Cost: a scan of all storages, and an exchange.
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn recount(&self) -> Result<bool> {
+        let (mem, figure) = (self.mem(), self.meta.bytes());
+        let before = figure.load(mem);
+        if self.recounted.get() == Some(before) || mutant::is(Mutant::BytesNotRecounted) {
+            return Ok(false);
+        }
+        let mut bytes = 0_u64;
+        self.for_each_storage(|_, storage| {
+            if let Ok(storage) = storage {
+                bytes = bytes.saturating_add(storage.len);
+            }
+        })?;
+        // NO PAIR: count
+        let is_right = figure.compare_exchange_acquire(mem, before, bytes).is_ok();
+        if is_right {
+            self.recounted.set(Some(bytes));
+        }
+        Ok(is_right && bytes != before)
+    }
+}
