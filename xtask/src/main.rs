@@ -30,6 +30,7 @@ The chores of the Cenote workspace.
         --soak            larger explorations, 20 more torture runs of 60 s each, every one with a seed of its own,
                           and hours of pools that are damaged
         --seed N          the first seed of the torture runs (default 1)
+        --lmcache         nothing else but the adapter for LMCache, with the released package (some 8 GB to install)
     cargo xtask mutants   plant faults in the library, one after the other; each must be seen in simulation
         --quick           those that take few seeds
         --only NAME       one of them
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
             "`api` takes `--write` or nothing, got `{}`",
             rest.join(" ")
         )),
-        "python" if rest.is_empty() => match python::run(&root) {
+        "python" if rest.is_empty() => match python::run(&root, python::Suite::Package) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
                 eprintln!("cargo xtask python: {message}");

@@ -14,14 +14,44 @@ const VENV: Needed = Needed {
     purpose: "virtual environments for the tests of the Python package",
 };
 
-/// The folder of the virtual environment.
-fn environment(root: &Path) -> PathBuf {
-    root.join("target/python")
+/// Tests of the package, each with a virtual environment of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// The package by itself.
+    Package,
+    /// The adapter for LMCache, with the released package, which needs some 8 GB.
+    Lmcache,
 }
 
-/// Installs the package in the virtual environment, built as the other tests are, and runs its tests.
-pub fn run(root: &Path) -> Result<(), String> {
-    let environment = environment(root);
+impl Suite {
+    /// Its folder under `target`.
+    fn environment(self) -> &'static str {
+        match self {
+            Self::Package => "python",
+            Self::Lmcache => "python-lmcache",
+        }
+    }
+
+    /// The folder of its tests, which says what they need.
+    fn tests(self) -> &'static str {
+        match self {
+            Self::Package => "crates/cenote-py/tests",
+            Self::Lmcache => "crates/cenote-py/lmcache",
+        }
+    }
+
+    /// What is built: speed is looked at in none but the second.
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Package => "dev",
+            Self::Lmcache => "release",
+        }
+    }
+}
+
+/// Installs the package in the virtual environment, and runs the tests.
+pub fn run(root: &Path, suite: Suite) -> Result<(), String> {
+    let environment: PathBuf = root.join("target").join(suite.environment());
     let python = environment.join("bin/python");
     if !python.is_file() {
         make(&environment)?;
@@ -35,15 +65,17 @@ pub fn run(root: &Path) -> Result<(), String> {
             .current_dir(root);
         called(command)
     };
-    pip(&["-r", "crates/cenote-py/tests/requirements.txt"])?;
+    pip(&["-r", &format!("{}/requirements.txt", suite.tests())])?;
     pip(&[
         "--no-deps",
         "--force-reinstall",
-        "--config-settings=build-args=--profile=dev",
+        &format!("--config-settings=build-args=--profile={}", suite.profile()),
         ".",
     ])?;
     let mut tests = Command::new(&python);
-    tests.args(["-m", "pytest", "-q"]).current_dir(root);
+    tests
+        .args(["-m", "pytest", "-q", suite.tests()])
+        .current_dir(root);
     called(tests)
 }
 

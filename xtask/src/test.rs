@@ -31,6 +31,7 @@ const MAPS: [&str; 2] = ["hash", "ordered"];
 pub struct Options {
     quick: bool,
     soak: bool,
+    lmcache: bool,
     seed: u64,
 }
 
@@ -40,6 +41,7 @@ impl Options {
         let mut options = Options {
             quick: false,
             soak: false,
+            lmcache: false,
             seed: 1,
         };
         let mut arguments = arguments.iter();
@@ -47,6 +49,7 @@ impl Options {
             match argument.as_str() {
                 "--quick" => options.quick = true,
                 "--soak" => options.soak = true,
+                "--lmcache" => options.lmcache = true,
                 "--seed" => {
                     let value = arguments.next().ok_or("`--seed` needs a number")?;
                     options.seed = value
@@ -79,8 +82,8 @@ enum Work {
     Soak(Vec<String>, u64, u64),
     /// All test programs that cargo builds with these arguments.
     Programs(Vec<String>),
-    /// The tests of the Python package.
-    Python,
+    /// Tests of the Python package.
+    Python(python::Suite),
     /// The planted faults that take few seeds, by the program that was built with the tests.
     Mutants,
     /// The arguments of the command that was built with the tests.
@@ -126,7 +129,8 @@ impl Step {
                 "CENOTE_TEST_SEED={seed} CENOTE_DAMAGE_CASES={cases} cargo {}",
                 arguments.join(" ")
             ),
-            Work::Python => "cargo xtask python".into(),
+            Work::Python(python::Suite::Package) => "cargo xtask python".into(),
+            Work::Python(python::Suite::Lmcache) => "cargo xtask test --lmcache".into(),
             Work::Mutants => "cargo xtask mutants --quick".into(),
             Work::Cenote(arguments) => format!("cargo run -p cenote-cli -- {}", arguments.join(" ")),
         }
@@ -144,7 +148,7 @@ impl Step {
                     .then_some(())
                     .ok_or_else(|| "the interface has changed".into());
             }
-            Work::Python => return python::run(root),
+            Work::Python(suite) => return python::run(root, *suite),
             Work::Deny => return deny::run(root).then_some(()).ok_or_else(|| "found errors".into()),
             Work::Programs(arguments) => return programs::run(root, arguments),
             Work::Cargo(arguments) => {
@@ -195,6 +199,12 @@ fn torture(map: &str, seed: u64, seconds: u64) -> String {
 }
 
 fn steps(options: &Options) -> Vec<Step> {
+    if options.lmcache {
+        return vec![Step {
+            name: "the adapter for LMCache".into(),
+            work: Work::Python(python::Suite::Lmcache),
+        }];
+    }
     let mut steps = vec![
         Step {
             name: "system packages".into(),
@@ -245,7 +255,7 @@ fn steps(options: &Options) -> Vec<Step> {
         ),
         Step {
             name: "Python package".into(),
-            work: Work::Python,
+            work: Work::Python(python::Suite::Package),
         },
         Step {
             name: "mutants".into(),
@@ -365,6 +375,7 @@ mod tests {
             Ok(Options {
                 quick: false,
                 soak: false,
+                lmcache: false,
                 seed: 1
             })
         );
@@ -373,6 +384,7 @@ mod tests {
             Ok(Options {
                 quick: false,
                 soak: true,
+                lmcache: false,
                 seed: 7
             })
         );
@@ -380,6 +392,11 @@ mod tests {
         assert!(parse("--seed").is_err());
         assert!(parse("--seed many").is_err());
         assert!(parse("--quick --soak").is_err());
+    }
+
+    #[test]
+    fn a_suite_that_is_asked_for_is_all_that_runs() {
+        assert_eq!(names(&parse("--lmcache").unwrap()), ["the adapter for LMCache"]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ const BEGIN: &[u8] = b"array:";
 impl Description {
     /// Of a buffer; none if it is a plain string of bytes, or something that cannot be said in a few letters.
     pub(crate) fn of(format: &str, itemsize: isize, shape: &[isize]) -> Option<Self> {
-        if format == "B" && shape.len() == 1 {
+        if format.trim_start_matches(['<', '=', '@']) == "B" && shape.len() == 1 {
             return None;
         }
         Self::checked(format, itemsize, shape.to_vec())

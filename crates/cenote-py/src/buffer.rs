@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -63,6 +63,29 @@ impl<'py> Buffer<'py> {
     /// Borrows a buffer in whatever order its elements lie.
     pub(crate) fn of_array(value: &Bound<'py, PyAny>) -> PyResult<Self> {
         Self::of(value, ffi::PyBUF_FULL_RO)
+    }
+
+    /// Borrows a buffer to be written, whose elements lie side by side.
+    pub(crate) fn of_writable(value: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Self::of(value, ffi::PyBUF_WRITABLE)
+    }
+
+    /// Writes as many bytes as it has.
+    pub(crate) fn fill(&mut self, from: &[u8]) -> PyResult<usize> {
+        if from.len() != self.len() {
+            return Err(PyValueError::new_err(format!(
+                "the buffer has {} bytes, and the object {}",
+                self.len(),
+                from.len()
+            )));
+        }
+        if !from.is_empty() {
+            // SAFETY: the lender keeps so many bytes there, to be written, until the view is released. Others may write
+            // them meanwhile, as with every buffer of Python.
+            let to = unsafe { std::slice::from_raw_parts_mut(self.view.buf.cast(), from.len()) };
+            copy(self.py, from, to);
+        }
+        Ok(from.len())
     }
 
     /// Bytes of all elements.

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::array::Description;
-use crate::buffer::python_bytes;
+use crate::buffer::{Buffer, python_bytes};
 use crate::error::{closed, raise};
 use crate::pool::OpenPool;
 use crate::threads;
@@ -60,6 +60,12 @@ impl Memory {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// The bytes of a view that is not released, nor will be as long as they are lent.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: as of `new`; the view is there, and sealed objects do not change.
+        unsafe { std::slice::from_raw_parts(self.at as *const u8, self.len) }
     }
 
     /// How many buffers refer to it.
@@ -250,6 +256,19 @@ impl View {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let view = view.as_ref().filter(|_| !self.memory.is_parents());
         python_bytes(py, view.ok_or_else(|| closed("view"))?)
+    }
+
+    /// Copies all bytes to a buffer that has as many, and lets other threads run meanwhile. Returns how many.
+    fn readinto(&self, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut buffer = Buffer::of_writable(buffer)?;
+        if self.released() {
+            return Err(closed("view"));
+        }
+        // Not under the lock, as others run meanwhile: what is lent is not released.
+        self.memory.lent.fetch_add(1, Ordering::Relaxed);
+        let copied = buffer.fill(self.memory.bytes());
+        self.memory.take_back();
+        copied
     }
 
     /// The object as a NumPy array, read-only and without a copy.

@@ -375,3 +375,20 @@ def test_forged_pickles_are_refused(objects):
         objects.put("forged", forged, metadata=b"pickle5", overwrite=True)
         with pytest.raises(ValueError, match="not stored by dump"):
             objects.load("forged")
+
+
+def test_an_object_is_copied_to_a_buffer(objects):
+    objects.put("object", bytes(range(256)) * 4096)
+    view = objects["object"]
+    buffer = bytearray(1 << 20)
+    assert view.readinto(buffer) == 1 << 20 and buffer == bytes(view)
+    array = numpy.zeros(1 << 18, "f4")
+    assert view.readinto(array) == 1 << 20 and array.tobytes() == bytes(view)
+    for wrong in (bytearray(7), bytearray(0)):
+        with pytest.raises(ValueError, match="bytes, and the object"):
+            view.readinto(wrong)
+    with pytest.raises(BufferError):
+        view.readinto(bytes(1 << 20))
+    view.release()
+    with pytest.raises(cenote.ClosedError):
+        view.readinto(buffer)

@@ -348,6 +348,8 @@ fn what_was_found_stays_mended() {
         (many(Subject::Shrinking), vec![1, 129]),
         // A process that had just joined served a request that was over.
         (many(Subject::Shrinking), vec![250]),
+        // A split read the values beside the keys.
+        (many(Subject::Objects), vec![22]),
         (many(Subject::Ordered), vec![80, 202]),
         (many(Subject::Instances), vec![48]),
         (many(Subject::Crowded), vec![80]),

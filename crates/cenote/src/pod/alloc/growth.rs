@@ -243,9 +243,19 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
     Ok(())
 }
 
+/// Whether to ask for huge pages: the kernel takes some ten milliseconds for that, however few they are. So a pool that
+/// grows by little, for one object after the other, does not.
+fn is_worth_huge_pages(committed: u64, target: u64) -> bool {
+    let grows = target.saturating_sub(committed);
+    grows >= committed / 4 || grows >= MANY
+}
+
+/// Frames that are many in any pool.
+const MANY: u64 = (32 << 20) / FRAME;
+
 fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> Result<()> {
     let geometry = worker.geometry();
-    let unshared = is_alone(worker);
+    let unshared = is_worth_huge_pages(committed, target) && is_alone(worker);
     for (at, len) in geometry.ranges(target) {
         // The tables are reserved whole; of the data only what is new.
         let skip = if at == geometry.data { committed * FRAME } else { 0 };
