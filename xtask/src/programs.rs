@@ -1,5 +1,5 @@
-//! Runs all test programs of the workspace, some at a time. Cargo runs one after the other, and many of ours wait most
-//! of the time, or use one processor.
+//! Runs all test programs of the workspace, as many at a time as there are processors. Cargo runs one after the other,
+//! and many of ours wait most of the time, or use one processor.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -66,8 +66,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     }
     let (left, failed) = (Mutex::new(programs.iter()), Mutex::new(Vec::new()));
     let next = || left.lock().expect("no lane panics").next();
-    // One more than there are processors, as most programs wait at times.
-    let lanes = 1 + std::thread::available_parallelism().map_or(1, usize::from);
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cenote_programs::{built, compile, run, succeed};
 
@@ -141,6 +141,14 @@ impl Drop for Running {
     }
 }
 
+/// How many numbers of locks the pool has.
+fn numbers(folder: &Path) -> u64 {
+    match cenote::Pool::<cenote::Coherent>::open(folder.join("pool"), &Default::default()) {
+        Ok(pool) => pool.existing_map("preload-numbers").map_or(0, |map| map.len()),
+        Err(_) => 0,
+    }
+}
+
 #[test]
 fn a_process_that_is_killed_keeps_no_other_from_going_on() {
     if skips() {
@@ -153,8 +161,15 @@ fn a_process_that_is_killed_keeps_no_other_from_going_on() {
             .args(["wicked", "-th", "4", "-it", "1000", "5000"])
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        let before = numbers(folder.path());
         let other = Running(other.spawn().unwrap());
-        std::thread::sleep(Duration::from_millis(300 + 37 * seed));
+        // Until it has locks, however slow the machine is.
+        let until = Instant::now() + LIMIT;
+        while numbers(folder.path()) <= before {
+            assert!(Instant::now() < until, "the program takes no locks");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(100 + 37 * seed));
         // Dropped, and so killed, in the middle of the next run.
         let killer = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(200));
