@@ -111,7 +111,9 @@ fn run_one(program: &Program) -> (Result<(), String>, String) {
 
 fn captured(program: &Program, printed: &mut String) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
-    let path = program.file.with_extension("printed");
+    // Of its own: parts of one program run at the same time.
+    let name = program.name.replace([' ', ','], "-");
+    let path = program.file.with_file_name(format!("{name}.printed"));
     let mut file = File::options()
         .create(true)
         .truncate(true)
