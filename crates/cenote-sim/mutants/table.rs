@@ -114,7 +114,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         HoleFilledUnlocked | HoleMarkedLate | HoleNotReserved | HolePunchedUnreclaimable => {
             quick(coherent(Trim, 3, 2, 40, 2, Random))
         }
-        LevelReadCached => quick(noncoherent(Shrinking, 3, 2, 14, 2, Random)),
         SpareKept => slow(small(coherent(Crowded, 3, 2, 60, 2, Random))),
         IdleListLeft => quick(coherent(Crowded, 3, 2, 30, 0, Random)),
         EmptyBlocksKept => slow(coherent(Crowded, 3, 2, 30, 0, Random)),

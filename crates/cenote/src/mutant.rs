@@ -142,7 +142,6 @@ mutants! {
     HoleReadUnpinned = "hole-read-unpinned", "a worker that scans an orphaned block for free cells does so without a pin";
     HoleNotReserved = "hole-not-reserved", "a hole is filled without its bytes having been reserved again";
     HoleFilledUnlocked = "hole-filled-unlocked", "a worker without the trim lock fills a hole";
-    LevelReadCached = "level-read-cached", "a worker that drops a retired level's lines reads the first one through the cache";
     TakenOverUnapplied = "taken-over-unapplied", "the trim lock is taken over from a dead owner before what it had committed is applied";
     NameCached = "name-cached", "names are read from the host's cache";
     FirstFailureEnds = "first-failure-ends", "recovery ends at the first structure or worker that cannot be recovered";

@@ -698,10 +698,7 @@ pub fn extent_lines<M: Memory>(worker: &Worker<M>, offset: u64, each: &mut dyn F
         return Ok(());
     }
     worker.check("a level", offset, FRAME)?;
-    let level = match mutant::is(Mutant::LevelReadCached) {
-        true => level::at(worker, offset)?,
-        false => level::read_at(worker, offset, owned_word(offset).peek_speculative(mem))?,
-    };
+    let level = level::read_at(worker, offset, owned_word(offset).peek_speculative(mem))?;
     for group in 0..level.groups {
         let mut link = level.link(group);
         let mut lines_left = CHAIN_MAX;
