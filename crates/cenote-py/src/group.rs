@@ -139,7 +139,11 @@ impl Membership {
 
     /// Leaves the group: the others are told that it left, not that it died.
     fn leave(&self) -> PyResult<()> {
-        match self.local.get("membership")?.take() {
+        let local = self.local.get("membership")?;
+        let mut membership = local
+            .try_borrow_mut()
+            .map_err(|_| PyRuntimeError::new_err("this thread waits for events already"))?;
+        match membership.take() {
             Some(membership) => membership.leave().map_err(raise),
             None => Ok(()),
         }

@@ -253,12 +253,14 @@ fn a_view_in_a_thread_local_value_ends_with_its_thread() {
     let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
     objects.put(b"object", &[1; 100]).unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let thread = scope.spawn(|| {
             // Touched before the library's own values of the thread, and so dropped after them.
             KEPT.with_borrow(|kept| assert!(kept.is_none()));
             let objects = pool.existing_objects("store").unwrap();
             KEPT.set(Some(objects.get(b"object").unwrap().unwrap()));
         });
+        // The scope alone does not wait for the thread's values.
+        thread.join().unwrap();
     });
     assert!(objects.delete(b"object").unwrap());
     check(&pool, 0);

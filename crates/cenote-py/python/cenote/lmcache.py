@@ -125,11 +125,13 @@ class CenoteL2Adapter(L2AdapterInterface):
         except Exception:
             logger.exception("chunks were not stored")
             is_whole = False
-        if stored:
-            self._notify_keys_stored(stored, sizes)
-        with self._lock:
-            self._stored[task] = L2StoreResult(is_whole, sum(sizes))
-        self._store_event.notify()
+        try:
+            if stored:
+                self._notify_keys_stored(stored, sizes)
+        finally:
+            with self._lock:
+                self._stored[task] = L2StoreResult(is_whole, sum(sizes))
+            self._store_event.notify()
 
     def pop_completed_store_tasks(self) -> dict[int, L2StoreResult]:
         with self._lock:
@@ -192,12 +194,15 @@ class CenoteL2Adapter(L2AdapterInterface):
                     accessed.append(key)
             except Exception:
                 logger.exception("a chunk was not loaded")
+        view = None
         views.clear()
-        if accessed:
-            self._notify_keys_accessed(accessed)
-        with self._lock:
-            self._loaded[task] = loaded
-        self._load_event.notify()
+        try:
+            if accessed:
+                self._notify_keys_accessed(accessed)
+        finally:
+            with self._lock:
+                self._loaded[task] = loaded
+            self._load_event.notify()
 
     def query_load_result(self, task_id: int) -> Bitmap | None:
         with self._lock:
@@ -236,7 +241,8 @@ class CenoteL2Adapter(L2AdapterInterface):
         self._executor.shutdown()
         with self._lock:
             self._views.clear()
-        del self._objects
-        self._pool.close()
-        for event in (self._store_event, self._lookup_event, self._load_event):
-            event.close()
+        try:
+            self._pool.close()
+        finally:
+            for event in (self._store_event, self._lookup_event, self._load_event):
+                event.close()

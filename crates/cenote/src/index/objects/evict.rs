@@ -14,12 +14,16 @@ use super::ObjectStore;
 use super::layout::{
     DELETED, EVICTED, SEALED, SLOTS, STORAGES, Storage, VISITED, name_key, now_ms, number_of, storage_key,
 };
+use super::recount::Counted;
 use super::write::has_expired;
 use crate::error::{Error, Result};
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::crash::{Point, crash_point};
+
+/// How often objects are counted before a quota refuses, if others change the figure all the time.
+const COUNTS_MAX: u32 = 4;
 
 /// Rounds of the hand in one call, at most: one that takes marks away, one that evicts, and what was left of the first.
 const ROUNDS_MAX: u32 = 3;
@@ -85,20 +89,35 @@ impl<M: Memory> ObjectStore<M> {
     /// Makes room for so many bytes in the store's quota.
     pub(super) fn keep_quota(&self, needed: u64) -> Result<()> {
         let limit = self.settings.bytes_max;
-        loop {
-            let used = self.bytes();
-            if limit == 0 || used.saturating_add(needed) <= limit {
-                return Ok(());
-            }
-            let _ = self.sweep_gone();
-            let too_many = used.saturating_add(needed) - limit;
-            if needed <= limit && self.settings.evicts && self.evict(too_many)? > 0 {
+        let has_room = || limit == 0 || self.bytes().saturating_add(needed) <= limit;
+        if has_room() {
+            return Ok(());
+        }
+        let refused = || {
+            Err(Error::Quota {
+                needed,
+                used: self.bytes(),
+                limit,
+            })
+        };
+        if needed > limit {
+            return refused();
+        }
+        let _ = self.sweep_gone();
+        let mut counts = 0;
+        while !has_room() {
+            let too_many = self.bytes().saturating_add(needed).saturating_sub(limit);
+            if self.settings.evicts && self.evict(too_many)? > 0 {
                 continue;
             }
-            if !self.recount()? {
-                return Err(Error::Quota { needed, used, limit });
+            // It may be too high, for who has died; and others may have made room.
+            let counted = self.recount()?;
+            counts += 1;
+            if !has_room() && (counted == Counted::Right || counts == COUNTS_MAX) {
+                return refused();
             }
         }
+        Ok(())
     }
 
     /// Evicts objects of so many bytes at least, if there are as many that are not viewed just now. Returns how many

@@ -13,17 +13,27 @@ use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 
+/// What counting has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// The figure is what was counted.
+    Right,
+    /// It was another.
+    Mended,
+    /// It has changed meanwhile, and says nothing of what was counted.
+    Changed,
+}
+
 impl<M: Memory> ObjectStore<M> {
-    /// Counts the bytes of all objects, unless this handle has and the figure is the same since. Returns whether it was
-    /// another.
+    /// Counts the bytes of all objects, unless this handle has found the figure right and it is the same since.
     ///
     /// Cost: a scan of all storages, and an exchange.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
-    pub(crate) fn recount(&self) -> Result<bool> {
+    pub(crate) fn recount(&self) -> Result<Counted> {
         let (mem, figure) = (self.mem(), self.meta.bytes());
         let before = figure.load(mem);
         if self.recounted.get() == Some(before) || mutant::is(Mutant::BytesNotRecounted) {
-            return Ok(false);
+            return Ok(Counted::Right);
         }
         let mut bytes = 0_u64;
         self.for_each_storage(|_, storage| {
@@ -32,10 +42,14 @@ impl<M: Memory> ObjectStore<M> {
             }
         })?;
         // NO PAIR: count
-        let is_right = figure.compare_exchange_acquire(mem, before, bytes).is_ok();
-        if is_right {
-            self.recounted.set(Some(bytes));
+        if figure.compare_exchange_acquire(mem, before, bytes).is_err() {
+            return Ok(Counted::Changed);
         }
-        Ok(is_right && bytes != before)
+        // One that was another may have been so by what others did meanwhile: it is counted once more.
+        self.recounted.set((bytes == before).then_some(bytes));
+        Ok(match bytes == before {
+            true => Counted::Right,
+            false => Counted::Mended,
+        })
     }
 }

@@ -56,8 +56,11 @@ impl<M: Memory> ObjectStore<M> {
                 continue;
             }
             let swept = pod.process_is_gone(process).and_then(|is_gone| {
-                is_any_gone |= is_gone;
-                if is_gone { self.sweep(process) } else { Ok(()) }
+                if is_gone {
+                    self.sweep(process)?;
+                    is_any_gone = true;
+                }
+                Ok(())
             });
             // It keeps no other from being recovered.
             if let Err(error) = swept {
