@@ -18,7 +18,7 @@ const SEALED: &[&str] = &[
     "memory::Mapped",
     "memory::exchange::Exchange",
     "sync::guard::Release",
-    "sync::array::OfForm",
+    "sync::array::ArrayLock",
 ];
 
 /// What to do about a format that is not the one that is read.

@@ -23,8 +23,12 @@ const SOAK_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
 /// All features, so that one build has everything that is tested: crash points and planted faults are nothing until
 /// they are asked for.
 const FEATURES: &str = "--features cenote/crash-points,cenote-sim/mutants,cenote-replica/mutants,cenote-cli/etcd,cenote-cli/ofi,cenote-cli/tls";
-/// Kinds of maps that are tortured.
-const MAPS: [&str; 2] = ["hash", "ordered"];
+/// What is tortured: `--map`, and what it means.
+const MAPS: [(&str, &str); 3] = [
+    ("hash", "hash maps"),
+    ("ordered", "ordered maps"),
+    ("objects", "object stores"),
+];
 
 /// What the command line asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -263,9 +267,9 @@ fn steps(options: &Options) -> Vec<Step> {
         },
     ];
     if !options.quick {
-        for map in MAPS {
+        for (map, noun) in MAPS {
             let arguments = torture(map, options.seed, SMOKE_SECONDS);
-            let name = format!("torture, {map} maps, seed {}", options.seed);
+            let name = format!("torture, {noun}, seed {}", options.seed);
             steps.push(Step::cenote(&name, &arguments));
         }
         steps.push(Step::cenote("demo", "demo --json"));
@@ -276,9 +280,9 @@ fn steps(options: &Options) -> Vec<Step> {
             "test -p cenote-sim --release --test exhaustive -- --nocapture",
         ));
         for run in 0..SOAK_RUNS {
-            let (map, seed) = (MAPS[run as usize % 2], options.seed.wrapping_add(run));
+            let ((map, noun), seed) = (MAPS[run as usize % MAPS.len()], options.seed.wrapping_add(run));
             steps.push(Step::cargo(
-                &format!("soak, {map} maps, seed {seed}"),
+                &format!("soak, {noun}, seed {seed}"),
                 &format!(
                     "run --quiet --release -p cenote-cli -- {}",
                     torture(map, seed, SOAK_SECONDS)
@@ -410,6 +414,7 @@ mod tests {
             [
                 "torture, hash maps, seed 1",
                 "torture, ordered maps, seed 1",
+                "torture, object stores, seed 1",
                 "demo"
             ]
         );

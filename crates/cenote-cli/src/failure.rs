@@ -90,7 +90,10 @@ impl From<cenote_cluster::Error> for Failure {
 impl From<cenote::Error> for Failure {
     fn from(error: cenote::Error) -> Self {
         match error {
-            cenote::Error::Option { .. } | cenote::Error::Name { .. } => Self::Misuse(error.to_string()),
+            cenote::Error::InvalidOption { .. }
+            | cenote::Error::InvalidName { .. }
+            | cenote::Error::OtherPlan { .. }
+            | cenote::Error::OutOfRange { .. } => Self::Misuse(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }
@@ -108,7 +111,7 @@ impl From<cenote::remote::ConnectError> for Failure {
 impl From<cenote::remote::Error> for Failure {
     fn from(error: cenote::remote::Error) -> Self {
         match error {
-            cenote::remote::Error::Name { .. } => Self::Misuse(error.to_string()),
+            cenote::remote::Error::InvalidName { .. } => Self::Misuse(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }

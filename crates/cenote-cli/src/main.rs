@@ -3,6 +3,7 @@
 
 mod bus_error;
 mod bytes;
+mod collection;
 mod commands;
 mod complaint;
 mod destination;

@@ -1,9 +1,6 @@
 //! Maps of either kind behind one face, for commands that work on both.
 
-use std::rc::Rc;
-
 use cenote::memory::Memory;
-use cenote::pod::Worker;
 use cenote::{Error, Map, Ordered, Pool, Put, Range, Replace};
 use serde::{Deserialize, Serialize};
 
@@ -131,14 +128,6 @@ impl<M: Memory> AnyMap<M> {
         match self {
             Self::Hash(map) => map.len(),
             Self::Ordered(map) => map.len(),
-        }
-    }
-
-    /// The worker that has it open.
-    pub fn worker(&self) -> &Rc<Worker<M>> {
-        match self {
-            Self::Hash(map) => map.worker(),
-            Self::Ordered(map) => map.worker(),
         }
     }
 

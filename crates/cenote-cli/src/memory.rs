@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cenote::{Coherent, Delegated, Kind, Noncoherent, Options, Pool, Stat};
+use cenote::{Coherent, Delegated, MemoryKind, Noncoherent, Options, Pool, Stat};
 
 /// The kind of memory of a new pool; coherent if nothing is said.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -17,29 +17,29 @@ pub struct MemoryArgs {
 
 impl MemoryArgs {
     /// What they say.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> MemoryKind {
         match (self.noncoherent, self.delegated) {
-            (_, true) => Kind::Delegated,
-            (true, false) => Kind::Noncoherent,
-            (false, false) => Kind::Coherent,
+            (_, true) => MemoryKind::Delegated,
+            (true, false) => MemoryKind::Noncoherent,
+            (false, false) => MemoryKind::Coherent,
         }
     }
 }
 
 /// Creates a pool for a kind of memory. Returns its figures, even if this user may not open the pool again.
-pub fn create(kind: Kind, path: &Path, options: &Options) -> cenote::Result<Stat> {
+pub fn create(kind: MemoryKind, path: &Path, options: &Options) -> cenote::Result<Stat> {
     match kind {
-        Kind::Coherent => Pool::<Coherent>::create(path, options)?.stat(),
-        Kind::Noncoherent => Pool::<Noncoherent>::create(path, options)?.stat(),
-        Kind::Delegated => Pool::<Delegated>::create(path, options)?.stat(),
+        MemoryKind::Coherent => Pool::<Coherent>::create(path, options)?.stat(),
+        MemoryKind::Noncoherent => Pool::<Noncoherent>::create(path, options)?.stat(),
+        MemoryKind::Delegated => Pool::<Delegated>::create(path, options)?.stat(),
     }
 }
 
 /// How many bytes a pool for a kind of memory has room for on the device at a path; `None` if there is no device.
-pub fn device_room(kind: Kind, path: &Path, options: &Options) -> cenote::Result<Option<u64>> {
+pub fn device_room(kind: MemoryKind, path: &Path, options: &Options) -> cenote::Result<Option<u64>> {
     match kind {
-        Kind::Coherent => cenote::store::device_room::<Coherent>(path, options),
-        Kind::Noncoherent => cenote::store::device_room::<Noncoherent>(path, options),
-        Kind::Delegated => cenote::store::device_room::<Delegated>(path, options),
+        MemoryKind::Coherent => cenote::store::device_room::<Coherent>(path, options),
+        MemoryKind::Noncoherent => cenote::store::device_room::<Noncoherent>(path, options),
+        MemoryKind::Delegated => cenote::store::device_room::<Delegated>(path, options),
     }
 }

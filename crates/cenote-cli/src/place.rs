@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cenote::{Kind, Options};
+use cenote::{MemoryKind, Options};
 
 use crate::failure::Failure;
 use crate::interrupt::on_interrupt;
@@ -26,7 +26,7 @@ impl Place {
     }
 
     /// A new pool in `/dev/shm`. Call it before threads are started ([`on_interrupt`]).
-    pub fn temporary(prefix: &str, kind: Kind, options: &Options) -> Result<Self, Failure> {
+    pub fn temporary(prefix: &str, kind: MemoryKind, options: &Options) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new()
             .prefix(prefix)
             .tempdir_in("/dev/shm")

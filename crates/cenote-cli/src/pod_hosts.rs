@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use cenote::pod::format::host_entry::{HostPhase, HostState};
-use cenote::{Coherent, Delegated, Kind, Noncoherent, Pool};
+use cenote::hosts::{HostPhase, HostStatus};
+use cenote::{Coherent, Delegated, MemoryKind, Noncoherent, Pool};
 
 use crate::failure::Failure;
 use crate::pool::as_this_host;
@@ -64,7 +64,7 @@ pub enum Seen {
 
 /// The hosts that a supervisor runs workers on.
 pub struct PodHosts {
-    look: Box<dyn Fn(u32) -> cenote::Result<HostState>>,
+    look: Box<dyn Fn(u32) -> cenote::Result<HostStatus>>,
     hosts: Vec<Host>,
 }
 
@@ -78,16 +78,16 @@ impl PodHosts {
             )));
         }
         let options = as_this_host()?;
-        let look: Box<dyn Fn(u32) -> cenote::Result<HostState>> = match cenote::kind_of(path)? {
-            Kind::Coherent => {
+        let look: Box<dyn Fn(u32) -> cenote::Result<HostStatus>> = match cenote::kind_of(path)? {
+            MemoryKind::Coherent => {
                 let pool = Pool::<Coherent>::open(path, &options)?;
                 Box::new(move |id| pool.host(id))
             }
-            Kind::Noncoherent => {
+            MemoryKind::Noncoherent => {
                 let pool = Pool::<Noncoherent>::open(path, &options)?;
                 Box::new(move |id| pool.host(id))
             }
-            Kind::Delegated => {
+            MemoryKind::Delegated => {
                 let pool = Pool::<Delegated>::open(path, &options)?;
                 Box::new(move |id| pool.host(id))
             }
@@ -153,11 +153,10 @@ mod tests {
         let says = Rc::new(Cell::new(Some((HostPhase::Up, 4))));
         let theirs = says.clone();
         let look = move |_| match theirs.get() {
-            Some((phase, generation)) => Ok(HostState {
+            Some((phase, generation)) => Ok(HostStatus {
                 phase,
-                agent: 0,
-                tag: 0,
                 generation,
+                has_agent: false,
             }),
             None => Err(cenote::Error::Forked),
         };

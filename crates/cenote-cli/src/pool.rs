@@ -202,15 +202,15 @@ macro_rules! on_pool {
         let path: &std::path::Path = $path;
         let options = &$crate::pool::on_this_host(path, $options)?;
         match cenote::kind_of(path)? {
-            cenote::Kind::Coherent => {
+            cenote::MemoryKind::Coherent => {
                 let $pool = cenote::Pool::<cenote::Coherent>::open(path, options)?;
                 $work
             }
-            cenote::Kind::Noncoherent => {
+            cenote::MemoryKind::Noncoherent => {
                 let $pool = cenote::Pool::<cenote::Noncoherent>::open(path, options)?;
                 $work
             }
-            cenote::Kind::Delegated => {
+            cenote::MemoryKind::Delegated => {
                 let $pool = cenote::Pool::<cenote::Delegated>::open(path, options)?;
                 $work
             }

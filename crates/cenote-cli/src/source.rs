@@ -205,15 +205,15 @@ macro_rules! on_source {
     ($path:expr, $how:expr, $out:expr, |$source:ident| $work:expr) => {{
         let path: &std::path::Path = $path;
         match cenote::kind_of(path)? {
-            cenote::Kind::Coherent => {
+            cenote::MemoryKind::Coherent => {
                 let $source = $crate::source::Source::<cenote::Coherent>::open(path, $how, $out)?;
                 $work
             }
-            cenote::Kind::Noncoherent => {
+            cenote::MemoryKind::Noncoherent => {
                 let $source = $crate::source::Source::<cenote::Noncoherent>::open(path, $how, $out)?;
                 $work
             }
-            cenote::Kind::Delegated => {
+            cenote::MemoryKind::Delegated => {
                 let $source = $crate::source::Source::<cenote::Delegated>::open(path, $how, $out)?;
                 $work
             }

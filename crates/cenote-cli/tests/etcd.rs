@@ -148,7 +148,7 @@ impl Pod {
     }
 
     fn leads(&self, n: usize) -> bool {
-        self.health(n).is_some_and(|health| health["leads"] == true)
+        self.health(n).is_some_and(|health| health["monitor"] == "leads")
     }
 
     /// Waits until exactly one monitor leads, and says which.

@@ -64,10 +64,35 @@ fn a_write_that_was_acknowledged_and_not_done_is_lost() {
 
 #[test]
 fn a_value_with_a_wrong_byte_is_torn() {
-    let (code, report) = torture(&["--seconds", "10", "--seed", "7", "--plant", "tear"]);
-    assert_eq!(code, Some(1), "{report:#}");
-    assert!(number(&report, "torn") > 0, "{report:#}");
-    remove_kept(&report);
+    for map in ["hash", "objects"] {
+        let args = ["--seconds", "10", "--seed", "7", "--plant", "tear", "--map", map];
+        let (code, report) = torture(&args);
+        assert_eq!(code, Some(1), "{report:#}");
+        assert!(number(&report, "torn") > 0, "{report:#}");
+        remove_kept(&report);
+    }
+}
+
+#[test]
+fn object_stores_lose_tear_and_leak_nothing() {
+    for memory in ["", "--noncoherent"] {
+        let mut args = vec![
+            "--seconds",
+            "4",
+            "--seed",
+            "12",
+            "--kills-per-second",
+            "10",
+            "--map",
+            "objects",
+        ];
+        args.extend(Some(memory).filter(|memory| !memory.is_empty()));
+        let (code, report) = torture(&args);
+        assert_eq!(code, Some(0), "{report:#}");
+        assert!(number(&report, "kills") >= 20, "{report:#}");
+        assert!(number(&report, "acknowledged") > 500, "{report:#}");
+        assert_eq!(report["map"], "objects");
+    }
 }
 
 #[test]

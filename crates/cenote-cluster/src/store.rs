@@ -12,7 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cenote::{Backend, Coherent, Delegated, Kind, Noncoherent, Pool, Replace};
+use cenote::{Backend, Coherent, Delegated, MemoryKind, Noncoherent, Pool, Replace};
 
 use crate::wire::TOKEN_MAX;
 use crate::{Error, Map, Masters, Options};
@@ -173,9 +173,9 @@ impl Store {
         }
         let path = Path::new(place);
         Ok(match cenote::kind_of(path)? {
-            Kind::Coherent => Self::Coherent(Pool::open(path, &options.pool)?),
-            Kind::Noncoherent => Self::Noncoherent(Pool::open(path, &options.pool)?),
-            Kind::Delegated => Self::Delegated(Pool::open(path, &options.pool)?),
+            MemoryKind::Coherent => Self::Coherent(Pool::open(path, &options.pool)?),
+            MemoryKind::Noncoherent => Self::Noncoherent(Pool::open(path, &options.pool)?),
+            MemoryKind::Delegated => Self::Delegated(Pool::open(path, &options.pool)?),
         })
     }
 

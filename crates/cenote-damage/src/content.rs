@@ -36,8 +36,8 @@ pub fn read<M: Mapped>(pool: &Pool<M>) -> Content {
 /// A structure that is not there is not read: its keys are missed. A group that differs only in its token is another
 /// group, and a lock that differs only in its form is another lock.
 fn is_missing(error: &Error) -> bool {
-    use Error::{NoSuch, OtherKind, Token};
-    matches!(error, NoSuch { .. } | Token { .. } | OtherKind { .. })
+    use Error::{NoSuch, OtherKind, WrongToken};
+    matches!(error, NoSuch { .. } | WrongToken { .. } | OtherKind { .. })
 }
 
 /// Checks whether structures without values are there.

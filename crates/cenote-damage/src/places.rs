@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cenote::Kind;
+use cenote::MemoryKind;
 use cenote::pod::format::geometry::{
     ENTRY_BYTES, FRAME, Geometry, PROCESS_BYTES, Parameters, WORKER_AREA_BYTES, WORKER_BYTES,
 };
@@ -32,7 +32,7 @@ impl Places {
     pub fn new(len: u64) -> Self {
         let options = options();
         let geometry = Geometry::new(Parameters {
-            kind: Kind::Coherent,
+            kind: MemoryKind::Coherent,
             max_frames: options.max / FRAME,
             processes: options.processes,
             workers: options.workers,

@@ -75,7 +75,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
         }
         Error::NoSuch { .. } => exceptions::NotFoundError::new_err(text),
         Error::Corrupt { .. } | Error::NotAPool { .. } => exceptions::CorruptError::new_err(text),
-        Error::KeyTooLong { .. } | Error::Option { .. } | Error::Name { .. } => {
+        Error::KeyTooLong { .. } | Error::InvalidOption { .. } | Error::InvalidName { .. } => {
             pyo3::exceptions::PyValueError::new_err(text)
         }
         _ => exceptions::Error::new_err(text),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use cenote::objects::{NewObject, ObjectInfo, ObjectSettings};
+use cenote::objects::{NewObject, ObjectInfo, ObjectSettings, Ttl};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -49,17 +49,22 @@ fn told(py: Python<'_>, object: ObjectInfo) -> PyResult<Told<'_>> {
         python_bytes(py, &object.id)?,
         object.size,
         object.created_ms,
-        object.expires_ms,
-        object.is_viewed,
+        object.expires_ms.unwrap_or(0),
+        object.was_viewed,
         python_bytes(py, metadata)?,
         array,
     ))
 }
 
-/// Milliseconds of a time to live in seconds; 0 for the store's own.
-fn milliseconds(ttl: Option<f64>) -> PyResult<u64> {
+/// A time to live, from seconds; without any it is the store's own.
+fn time_to_live(ttl: Option<f64>) -> PyResult<Ttl> {
+    Ok(milliseconds(ttl)?.map_or(Ttl::StoreDefault, |ms| Ttl::After(Duration::from_millis(ms))))
+}
+
+/// Milliseconds of a time to live in seconds.
+fn milliseconds(ttl: Option<f64>) -> PyResult<Option<u64>> {
     let Some(seconds) = ttl else {
-        return Ok(0);
+        return Ok(None);
     };
     let ttl = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     if ttl.is_zero() {
@@ -68,9 +73,8 @@ fn milliseconds(ttl: Option<f64>) -> PyResult<u64> {
         )));
     }
     // What is shorter than a millisecond is still not for ever.
-    Ok((ttl.as_nanos().div_ceil(1_000_000))
-        .try_into()
-        .unwrap_or(u64::MAX))
+    let ms = ttl.as_nanos().div_ceil(1_000_000);
+    Ok(Some(u64::try_from(ms).unwrap_or(u64::MAX)))
 }
 
 impl Objects {
@@ -128,8 +132,8 @@ impl Objects {
     ) -> PyResult<Self> {
         let named = name.to_owned();
         let settings = ObjectSettings {
-            evicts: evict,
-            bytes_max: quota,
+            evict,
+            quota: (quota != 0).then_some(quota),
             ttl_ms: milliseconds(ttl)?,
         };
         let handle = Handle::new(&pool.get().open, move |pool| match create {
@@ -169,10 +173,10 @@ impl Objects {
         let id = Bytes::of(id)?;
         let metadata = metadata.map(Bytes::of).transpose()?;
         let metadata = metadata.as_ref().map_or(&[][..], Bytes::as_slice);
-        let ttl_ms = milliseconds(ttl)?;
+        let ttl = time_to_live(ttl)?;
         // Opened last: an object that lends its buffer may run Python code of its own then.
         let begin = |size: usize, metadata: &[u8]| {
-            let new = NewObject { metadata, ttl_ms };
+            let new = NewObject { metadata, ttl };
             Writing::begin(self.handle.get()?, id.as_slice(), size as u64, &new, overwrite)
         };
         let plain = Description::none_before(metadata);
@@ -213,7 +217,7 @@ impl Objects {
         let metadata = metadata.as_ref().map_or(&[][..], Bytes::as_slice);
         let new = NewObject {
             metadata: &Description::none_before(metadata),
-            ttl_ms: milliseconds(ttl)?,
+            ttl: time_to_live(ttl)?,
         };
         self.make(id, size, &new, None, overwrite)
     }
@@ -242,7 +246,7 @@ impl Objects {
         let described = description.before(metadata.as_ref().map_or(&[], Bytes::as_slice));
         let new = NewObject {
             metadata: &described,
-            ttl_ms: milliseconds(ttl)?,
+            ttl: time_to_live(ttl)?,
         };
         self.make(id, size as u64, &new, Some(description), overwrite)
     }

@@ -232,7 +232,7 @@ impl View {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let view = view.as_ref().ok_or_else(|| closed("view"))?;
         let expires_ms = view.expires_ms();
-        Ok((expires_ms != 0).then(|| expires_ms as f64 / 1000.0))
+        Ok(expires_ms.map(|ms| ms as f64 / 1000.0))
     }
 
     /// Whether it has been released, or is the parent's of this process.

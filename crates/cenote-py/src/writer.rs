@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cenote::objects::{NewObject, ObjectWriter};
+use cenote::objects::{NewObject, ObjectWriter, Sealed};
 use pyo3::exceptions::{PyBufferError, PyFileExistsError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -58,7 +58,7 @@ impl Writing {
     pub(crate) fn seal(self, overwrite: bool) -> PyResult<bool> {
         match overwrite {
             true => self.writer.seal_over().map(|_| true),
-            false => self.writer.seal(),
+            false => self.writer.seal().map(|sealed| sealed == Sealed::HasId),
         }
         .map_err(raise)
     }

@@ -31,6 +31,7 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
         Mutant::DescriptorBelieved | Mutant::LivenessByDescriptor => {
             Some("crates/cenote/src/memory/liveness.rs")
         }
+        Mutant::QuiescedEarly => Some("crates/cenote/src/memory/delegated/server_tests.rs"),
         Mutant::HolderUnmapped => Some("crates/cenote/src/memory/kill.rs"),
         _ => None,
     }
@@ -170,7 +171,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         | DirectoryPassesUnbounded
         | OwnerBelieved
         | LivenessByDescriptor
-        | HolderUnmapped => quick(coherent(Hash, 2, 1, 12, 0, Random)),
+        | HolderUnmapped
+        | QuiescedEarly => quick(coherent(Hash, 2, 1, 12, 0, Random)),
         GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
         }
@@ -264,11 +266,9 @@ pub fn trial(mutant: Mutant) -> Trial {
         WordPlannedTwice => quick(delegated(Hash, 3, 2, 10, 0)),
         PlansForgotten => quick(delegated(Hash, 3, 2, 10, 2)),
         ExecutedUnplanned => slow(delegated(Hash, 3, 1, 6, 3)),
-        DeadNotQuiesced => slow(delegated(Epochs, 3, 2, 10, 3)),
         SleepUnsaid | SleeperNotWoken => quick(delegated(Hash, 3, 2, 10, 0)),
         SleptByHalf => slow(delegated(Hash, 3, 2, 10, 0)),
         SleepersForgotten => slow(delegated(Hash, 3, 2, 10, 2)),
-        QuiescedEarly => slow(delegated(Epochs, 3, 2, 10, 3)),
 
         GroupCountedEarly | GroupDeathTwice | GroupMemberKept | GroupNotNotified | LoneDeathIgnored => {
             quick(coherent(Group, 3, 2, 20, 2, Random))

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cenote::group::Kind;
+use cenote::group::EventKind;
 use cenote::{Options, Pool};
 
 /// The group's token; no other program uses the pool.
@@ -349,7 +349,7 @@ fn member(pool: &Pool, name: &str) -> Result<()> {
     say("ready")?;
     for event in membership.events() {
         let (event, at) = (event?, now());
-        if event.kind == Kind::Died {
+        if event.kind == EventKind::Died {
             say(&format!("{} {} {at}", event.member, event.time_ns))?;
         }
     }

@@ -350,6 +350,8 @@ fn what_was_found_stays_mended() {
         (many(Subject::Shrinking), vec![250]),
         // A split read the values beside the keys.
         (many(Subject::Objects), vec![22]),
+        // A deleter loaded the state of a storage that another one had removed.
+        (fourteen(Subject::Objects, false), vec![3888]),
         (many(Subject::Ordered), vec![80, 202]),
         (many(Subject::Instances), vec![48]),
         (many(Subject::Crowded), vec![80]),

@@ -25,7 +25,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cenote::{Acquired, Backend, Coherent, Delegated, Kind, Noncoherent, Options, Pool};
+use cenote::{Acquired, Backend, Coherent, Delegated, MemoryKind, Noncoherent, Options, Pool};
 
 /// The pause between two writes of a thread.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -45,9 +45,9 @@ struct Arguments {
 fn main() -> Outcome {
     let arguments = parse().ok_or(USAGE)?;
     match cenote::kind_of(&arguments.pool)? {
-        Kind::Coherent => start::<Coherent>(&arguments),
-        Kind::Noncoherent => start::<Noncoherent>(&arguments),
-        Kind::Delegated => start::<Delegated>(&arguments),
+        MemoryKind::Coherent => start::<Coherent>(&arguments),
+        MemoryKind::Noncoherent => start::<Noncoherent>(&arguments),
+        MemoryKind::Delegated => start::<Delegated>(&arguments),
     }
 }
 

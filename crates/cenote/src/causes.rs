@@ -177,10 +177,10 @@ pub enum Structure {
     /// A task list.
     #[error("task list")]
     Tasks,
-    /// A lock of any form, or an array of them.
+    /// A lock of any kind, or an array of them.
     #[error("lock")]
     Lock,
-    /// A lock of this form.
+    /// A lock of this kind.
     #[error("{}", .0.noun())]
     LockOf(LockKind),
     /// An array of locks.
@@ -241,6 +241,33 @@ pub enum Occupant {
     Unknown,
 }
 
+/// What is in the way of a repair, which needs the pool alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepairObstacle {
+    /// Other processes.
+    #[error("other processes have the pool open; end them first")]
+    Processes,
+    /// Other threads of this process.
+    #[error("other threads of this process use the pool; end them first")]
+    Threads,
+    /// A host.
+    #[error("a host of the pool's pod is up; end its agent first")]
+    Hosts,
+}
+
+/// Things that are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Counted {
+    /// Tasks of a list.
+    #[error("task")]
+    Task,
+    /// Locks of an array.
+    #[error("lock")]
+    Lock,
+}
+
 /// A setting or an argument that can have a wrong value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -269,15 +296,6 @@ pub enum Setting {
     /// A [`Plan`](crate::Plan).
     #[error("the plan of a task list")]
     Plan,
-    /// A [`Plan`](crate::Plan) that is not that of the list of this name.
-    #[error("the plan of a task list that exists")]
-    OtherPlan,
-    /// The number of a task.
-    #[error("a task's number")]
-    Task,
-    /// The number of a lock in an array.
-    #[error("the number of a lock in an array")]
-    LockIndex,
     /// How many locks an array has.
     #[error("the number of locks of an array")]
     LockCount,
@@ -290,9 +308,6 @@ pub enum Setting {
     /// How large an object is, or its metadata.
     #[error("the size of an object")]
     ObjectSize,
-    /// Repairs by `fsck`.
-    #[error("--repair")]
-    Repair,
     /// The shape of a map by messages.
     #[cfg(feature = "baselines")]
     #[error("the number of servers or clients")]

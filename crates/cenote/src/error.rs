@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::causes::{Foreign, Found, HostError, Occupant, Setting, Shortage, Structure, Table};
+use crate::causes::{
+    Counted, Foreign, Found, HostError, Occupant, RepairObstacle, Setting, Shortage, Structure, Table,
+};
 use crate::memory::{Distrust, MappingError, Unfit};
 use crate::pod::format::lock_kind::LockKind;
-use crate::pod::format::superblock::Kind;
+use crate::pod::format::superblock::MemoryKind;
 
 /// A result of this library.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -99,13 +101,13 @@ pub enum Error {
         /// The version of this build.
         supported: u32,
     },
-    /// The pool was made for the other memory kind.
+    /// The pool was made for memory of another kind.
     #[error("the pool was created for {} memory and cannot be opened as {} memory", .pool.name(), .asked.name())]
-    Kind {
+    OtherMemoryKind {
         /// What the pool is for.
-        pool: Kind,
+        pool: MemoryKind,
         /// What was asked for.
-        asked: Kind,
+        asked: MemoryKind,
     },
     /// A compare-and-replace that a map which overwrites in place cannot do atomically.
     #[error(
@@ -181,7 +183,7 @@ pub enum Error {
     },
     /// A name cannot be used.
     #[error("the name {name:?} cannot be used: names have 1 to {max} bytes")]
-    Name {
+    InvalidName {
         /// The name.
         name: String,
         /// The maximum in bytes.
@@ -254,7 +256,7 @@ pub enum Error {
     },
     /// The token given is not the group's.
     #[error("the token is not that of the group {name:?}")]
-    Token {
+    WrongToken {
         /// The group's name.
         name: String,
     },
@@ -290,13 +292,40 @@ pub enum Error {
     },
     /// An option has a value that cannot work.
     #[error("{option} cannot be {value}: {why}")]
-    Option {
+    InvalidOption {
         /// Which option.
         option: Setting,
         /// Its value.
         value: String,
         /// What is wrong with it.
         why: &'static str,
+    },
+    /// The pool cannot be repaired now.
+    #[error("the pool cannot be repaired now: {0}")]
+    RepairRefused(RepairObstacle),
+    /// There is a task list of this name, and it was made with another [`Plan`](crate::Plan).
+    #[error("the task list {name:?} was made with another plan; use another name")]
+    OtherPlan {
+        /// Its name.
+        name: String,
+    },
+    /// The value under a lock has another size than the type that was asked for.
+    #[error("the value under this lock has {has} bytes, the type {asked}")]
+    OtherValueSize {
+        /// Bytes of the value.
+        has: u64,
+        /// Bytes of the type.
+        asked: u64,
+    },
+    /// There are fewer.
+    #[error("{what} {index} of {count}: they are counted from 0")]
+    OutOfRange {
+        /// Of what.
+        what: Counted,
+        /// Which one was asked for.
+        index: u64,
+        /// How many there are.
+        count: u64,
     },
     /// A host cannot do what was asked, because of its present phase.
     #[error("host {host}: {source}")]

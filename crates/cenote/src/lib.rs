@@ -75,7 +75,7 @@ pub use index::hash::iter::{Cursor, Iter};
 pub use index::ordered::OrderedMap;
 pub use index::ordered::range::Range;
 pub use memory::{Backend, Coherent, Delegated, Noncoherent};
-pub use pod::format::superblock::Kind;
+pub use pod::format::superblock::MemoryKind;
 pub use pod::tasks::result::TaskResult;
 pub use pod::tasks::{Committed, NextTask, Plan, TaskList, TaskPosition};
 pub use store::{
@@ -88,7 +88,7 @@ pub use sync::{Acquired, Owner};
 
 /// Events and members of groups.
 pub mod group {
-    pub use crate::pod::group::{Event, Kind, MEMBER_NAME_MAX, Member, Status};
+    pub use crate::pod::group::{Event, EventKind, MEMBER_NAME_MAX, Member, Status};
 }
 
 /// Locks of a pool: guards, timeouts, and what can be seen of a lock.
@@ -108,17 +108,17 @@ pub mod locks {
 /// Object stores: byte strings that are written once, and viewed where they are.
 pub mod objects {
     pub use crate::index::objects::{
-        AuditedObjects, Evictions, ID_MAX, NewObject, ObjectInfo, ObjectSettings,
+        AuditedObjects, Evictions, ID_MAX, NewObject, ObjectHolder, ObjectInfo, ObjectSettings, Sealed, Ttl,
     };
     pub use crate::store::{ObjectView, ObjectWriter, Objects};
 }
 
 /// Hosts of a pod: agents, monitors, fences.
 pub mod hosts {
-    pub use crate::pod::format::host_entry::{HostInstance, HostPhase, HostState};
-    pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Nominations};
+    pub use crate::pod::format::host_entry::{HostInstance, HostPhase};
+    pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Nomination, Nominations};
     pub use crate::pod::hosts::monitor::Event;
-    pub use crate::store::{AgentStatus, Leave, MonitorRole, Peers, Reporter};
+    pub use crate::store::{AgentStatus, HostStatus, Leave, MonitorRole, Peers, Reporter};
 }
 
 /// Parts of the reports of `stat` and `fsck`.

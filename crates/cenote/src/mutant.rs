@@ -35,7 +35,6 @@ mutants! {
     ExecutedUnplanned = "executed-unplanned", "the server executes an exchange without having written its plan first";
     WordPlannedTwice = "word-planned-twice", "two changes of one word are planned in one pass";
     QuiescedEarly = "quiesced-early", "a caller that asks for all requests to be done is answered before they are";
-    DeadNotQuiesced = "dead-not-quiesced", "a worker that finds another one dead does not wait until the dead one's requests are done";
     PersistWithoutFence = "persist-without-fence", "`persist` begins a write-back and does not wait for it";
     ObjectNotWrittenBack = "object-not-written-back", "a small object is published without having been written back";
     ObjectPartlyWrittenBack = "object-partly-written-back", "only the first line of a larger object is written back";

@@ -242,7 +242,10 @@ fn regions_larger_than_any_pool_are_refused() {
             let builder = lens
                 .iter()
                 .fold(pool.regions_builder("large"), |builder, len| builder.region(*len));
-            assert!(matches!(builder.open().map(drop), Err(Error::Option { .. })));
+            assert!(matches!(
+                builder.open().map(drop),
+                Err(Error::InvalidOption { .. })
+            ));
         }
         assert!(matches!(
             pool.regions_builder("large").region(1 << 39).open().map(drop),
@@ -444,7 +447,7 @@ fn a_cohort_that_does_not_look_for_its_dead_waits_for_them() {
 fn an_agent_is_told_which_lock_is_asked_for() {
     use cenote::sync::Timeout;
     use cenote::sync::directory::DirectoryLock;
-    use cenote::sync::directory::downconvert::LockAgent;
+    use cenote::sync::directory::downconvert::Downconverter;
 
     const LOCKS: usize = 200;
 
@@ -457,7 +460,7 @@ fn an_agent_is_told_which_lock_is_asked_for() {
         let mut got = Vec::new();
         scene::<Noncoherent>(|path, pool| {
             let worker = pool.worker().unwrap();
-            let agent = LockAgent::new(&worker);
+            let agent = Downconverter::new(&worker);
             let mine: Vec<_> = (0..LOCKS).map(|n| open(pool, n)).collect();
             for lock in &mine {
                 drop(lock.write().unwrap());
@@ -540,7 +543,7 @@ fn misuse_is_an_error() {
             drop(guard);
             assert!(matches!(
                 pool.rwlock::<[u64; 2]>("value").map(drop),
-                Err(Error::Option { .. })
+                Err(Error::InvalidOption { .. })
             ));
             assert!(matches!(
                 pool.existing_rwlock::<u64>("other").map(drop),
@@ -558,7 +561,7 @@ fn misuse_is_an_error() {
             ));
             for nodes in [0, 41, 255] {
                 let made = pool.regions_builder("bad").nodes(nodes).open();
-                assert!(matches!(made.map(drop), Err(Error::Option { .. })));
+                assert!(matches!(made.map(drop), Err(Error::InvalidOption { .. })));
             }
             let regions = pool
                 .regions_builder("many")

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use cenote::causes::Structure;
-use cenote::group::{Kind, Status};
+use cenote::group::{EventKind, Status};
 use cenote::memory::{Mapped, SyncWord};
 use cenote::pod::format::host_entry::HostInstance;
 use cenote::pod::names::directory;
@@ -53,7 +53,7 @@ fn rest<M: Mapped>(membership: &mut Membership<M>) -> Vec<String> {
 fn order<M: Mapped>() {
     pool::<M>(|pool, _| {
         let group = pool.group("g", TOKEN).unwrap();
-        assert!(matches!(pool.group("g", b"guess"), Err(Error::Token { .. })));
+        assert!(matches!(pool.group("g", b"guess"), Err(Error::WrongToken { .. })));
         assert!(matches!(
             pool.existing_group("h", TOKEN),
             Err(Error::NoSuch {
@@ -64,7 +64,7 @@ fn order<M: Mapped>() {
         pool.map("m").unwrap();
         assert!(matches!(pool.group("m", TOKEN), Err(Error::OtherKind { .. })));
         assert!(matches!(pool.map("g").map(drop), Err(Error::OtherKind { .. })));
-        assert!(matches!(group.join("").map(drop), Err(Error::Name { .. })));
+        assert!(matches!(group.join("").map(drop), Err(Error::InvalidName { .. })));
 
         let mut all = group.observe().unwrap();
         let mut one = group.join("one").unwrap();
@@ -146,7 +146,7 @@ fn all_are_told_of_a_death_in_their_own_way() {
         let listener = group
             .listen(Some("listener"), move |event| {
                 let event = event.unwrap();
-                if event.kind == Kind::Died {
+                if event.kind == EventKind::Died {
                     says.send(event.member).unwrap();
                 }
             })
@@ -160,13 +160,13 @@ fn all_are_told_of_a_death_in_their_own_way() {
                 let mut membership = group.join("task").unwrap();
                 loop {
                     let event = block_on(membership.next_event()).unwrap();
-                    if event.kind == Kind::Died {
+                    if event.kind == EventKind::Died {
                         return event.member;
                     }
                 }
             }
         });
-        await_event(&mut own, "task", Kind::Joined);
+        await_event(&mut own, "task", EventKind::Joined);
         for n in 0..5 {
             let mut victim = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "groups::victim", "--nocapture"])
@@ -178,16 +178,20 @@ fn all_are_told_of_a_death_in_their_own_way() {
             await_event(
                 &mut own,
                 "victim",
-                if n == 0 { Kind::Joined } else { Kind::Rejoined },
+                if n == 0 {
+                    EventKind::Joined
+                } else {
+                    EventKind::Rejoined
+                },
             );
             victim.kill().unwrap();
-            await_event(&mut own, "victim", Kind::Died);
+            await_event(&mut own, "victim", EventKind::Died);
             victim.wait().unwrap();
             assert_eq!(hears.recv().unwrap(), "victim");
         }
         assert_eq!(task.join().unwrap(), "victim");
         drop(listener);
-        await_event(&mut own, "listener", Kind::Left);
+        await_event(&mut own, "listener", EventKind::Left);
         let stat = pool.stat().unwrap();
         assert!(
             stat.recent.iter().any(|one| one.done.contains(&"groups")),
@@ -198,7 +202,7 @@ fn all_are_told_of_a_death_in_their_own_way() {
 }
 
 /// Waits for one event and skips others.
-fn await_event(membership: &mut Membership, member: &str, kind: Kind) {
+fn await_event(membership: &mut Membership, member: &str, kind: EventKind) {
     loop {
         let event = membership.next(LONG).unwrap().expect("an event comes");
         if (event.member.as_str(), event.kind) == (member, kind) {

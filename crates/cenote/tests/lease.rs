@@ -13,7 +13,7 @@ use cenote::pod::format::geometry::Geometry;
 use cenote::pod::format::host_entry::{Home, HostInstance, HostPhase, HostRecord, HostState};
 use cenote::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, SERVER_LEASE, Superblock};
 use cenote::pod::hosts::agent;
-use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Nominations};
+use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Nomination, Nominations};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::{HostLease, Lease};
 use cenote::pod::hosts::poll::Poll;
@@ -71,12 +71,14 @@ impl LeaseElection for Cluster {
         Ok(self.0.clone())
     }
 
-    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Nomination, String> {
         self.0 = Nominations {
             hosts: hosts.to_vec(),
             revision: since + 1,
         };
-        Ok(Some(self.0.revision))
+        Ok(Nomination::Accepted {
+            revision: self.0.revision,
+        })
     }
 }
 

@@ -258,7 +258,7 @@ fn arrays<M: Mapped>() {
     let pool = pool::<M>(&folder, 4);
     let mutexes = pool.mutexes("mutexes", 1_000).unwrap();
     assert_eq!(mutexes.count(), 1_000);
-    assert!(matches!(mutexes.at(1_000), Err(Error::Option { .. })));
+    assert!(matches!(mutexes.at(1_000), Err(Error::OutOfRange { .. })));
     assert!(matches!(
         pool.mutexes("mutexes", 999),
         Err(Error::OtherArray { count: 1_000, .. })
@@ -273,7 +273,10 @@ fn arrays<M: Mapped>() {
     assert!(matches!(pool.mutex("mutexes"), Err(Error::OtherKind { .. })));
     assert!(matches!(pool.remove_lock("mutexes"), Err(Error::InArray)));
     for count in [0, (1 << 20) + 1] {
-        assert!(matches!(pool.mutexes("others", count), Err(Error::Option { .. })));
+        assert!(matches!(
+            pool.mutexes("others", count),
+            Err(Error::InvalidOption { .. })
+        ));
     }
     assert!(matches!(
         pool.existing_raw_rwlocks("others"),

@@ -215,10 +215,10 @@ fn places_are_counted() {
         clients: 1,
     };
     let refused = Client::open(worker.clone(), "other", impossible);
-    assert!(matches!(refused, Err(Error::Option { .. })));
+    assert!(matches!(refused, Err(Error::InvalidOption { .. })));
     assert!(matches!(
         Client::open(worker.clone(), "0123456789".repeat(30).as_str(), shape),
-        Err(Error::Name { .. })
+        Err(Error::InvalidName { .. })
     ));
 }
 

@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use cenote::objects::{NewObject, ObjectSettings, ObjectView, Objects};
-use cenote::{Backend, Coherent, Delegated, Error, Noncoherent, Options, Pool};
+use cenote::objects::{NewObject, ObjectSettings, ObjectView, Objects, Sealed, Ttl};
+use cenote::{Backend, Coherent, Delegated, Error, Noncoherent, Options, Pool, Put};
 
 fn pool<M: Backend>(max: u64) -> (tempfile::TempDir, Pool<M>) {
     let folder = tempfile::tempdir().unwrap();
@@ -39,15 +39,15 @@ fn check<M: Backend>(pool: &Pool<M>, objects: u64) {
     assert!(report.is_clean(), "{:?}", report.problems);
     let found = &report.objects[0].found;
     assert_eq!((found.objects, found.unnamed, found.lost), (objects, 0, 0));
-    assert!(found.held.is_empty(), "{:?}", found.held);
+    assert!(found.holders.is_empty(), "{:?}", found.holders);
 }
 
 fn lives<M: Backend>() {
     let (_folder, pool) = pool::<M>(64 << 20);
     let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
     for (n, len) in [(1, 0), (2, 1), (3, 64), (4, 1000), (5, 70_000), (6, 3 << 20)] {
-        assert!(objects.put(&[n], &bytes(n, len)).unwrap());
-        assert!(!objects.put(&[n], b"another").unwrap());
+        assert!(objects.insert(&[n], &bytes(n, len)).unwrap());
+        assert!(!objects.insert(&[n], b"another").unwrap());
         let view = objects.get(&[n]).unwrap().unwrap();
         assert_eq!(*view, bytes(n, len));
         assert!(view.is_empty() || (view.as_ptr() as usize).is_multiple_of(64));
@@ -64,8 +64,8 @@ fn lives<M: Backend>() {
     assert!(objects.get(b"ten").unwrap().is_none());
     let mut slower = objects.create(b"ten", 4, &NewObject::default()).unwrap().unwrap();
     slower.write(0, &[8; 4]);
-    assert!(writer.seal().unwrap());
-    assert!(!slower.seal().unwrap());
+    assert_eq!(writer.seal().unwrap(), Sealed::HasId);
+    assert_eq!(slower.seal().unwrap(), Sealed::IdTaken);
     let view = objects.get(b"ten").unwrap().unwrap();
     assert_eq!(
         (&*view, view.metadata().unwrap().as_slice()),
@@ -73,17 +73,17 @@ fn lives<M: Backend>() {
     );
     let info = objects.stat(b"ten").unwrap().unwrap();
     assert_eq!(
-        (info.size, info.metadata.as_slice(), info.is_viewed),
+        (info.size, info.metadata.as_slice(), info.was_viewed),
         (10, &b"int32"[..], true)
     );
 
     // Views outlast replacement and deletion, in other threads too.
-    assert!(objects.replace(b"ten", &[9; 20], &NewObject::default()).unwrap());
-    assert!(!objects.replace(b"eleven", &[1], &NewObject::default()).unwrap());
+    assert_eq!(objects.put(b"ten", &[9; 20]).unwrap(), Put::Replaced);
+    assert_eq!(objects.put(b"eleven", &[1]).unwrap(), Put::Inserted);
     let newer = objects.get(b"ten").unwrap().unwrap();
     assert!(objects.delete(b"ten").unwrap());
     assert!(!objects.delete(b"ten").unwrap());
-    assert!(objects.put(b"ten", &bytes(1, 10)).unwrap());
+    assert!(objects.insert(b"ten", &bytes(1, 10)).unwrap());
     std::thread::spawn(move || {
         assert_eq!((&*view, &*newer), (&[7; 10][..], &[9; 20][..]));
     })
@@ -119,18 +119,22 @@ fn a_waiter_is_woken() {
         let view = objects.wait(b"soon", Duration::from_secs(60)).unwrap().unwrap();
         view.to_vec()
     });
-    assert!(objects.put(b"other", b"no").unwrap());
-    assert!(objects.put(b"soon", b"yes").unwrap());
+    assert!(objects.insert(b"other", b"no").unwrap());
+    assert!(objects.insert(b"soon", b"yes").unwrap());
     assert_eq!(waiter.join().unwrap(), b"yes");
 }
 
 fn evicts<M: Backend>() {
     let (_folder, pool) = pool::<M>(16 << 20);
     let objects = pool.objects("cache", &ObjectSettings::cache()).unwrap();
-    assert!(objects.put(b"viewed", &bytes(1, 1 << 20)).unwrap());
+    assert!(objects.insert(b"viewed", &bytes(1, 1 << 20)).unwrap());
     let view = objects.get(b"viewed").unwrap().unwrap();
     for n in 0_u32..200 {
-        assert!(objects.put(&n.to_be_bytes(), &bytes(n as u8, 300_000)).unwrap());
+        assert!(
+            objects
+                .insert(&n.to_be_bytes(), &bytes(n as u8, 300_000))
+                .unwrap()
+        );
         let last = objects.get(&n.to_be_bytes()).unwrap().unwrap();
         assert_eq!(*last, bytes(n as u8, 300_000));
     }
@@ -142,10 +146,10 @@ fn evicts<M: Backend>() {
     check(&pool, left);
     // One that is larger than all that there is evicts nothing forever, and says so.
     assert!(matches!(
-        objects.put(b"huge", &vec![0; 15 << 20]),
+        objects.insert(b"huge", &vec![0; 15 << 20]),
         Err(Error::Full { .. }) | Ok(true)
     ));
-    assert!(objects.put(b"small", b"again").unwrap());
+    assert!(objects.insert(b"small", b"again").unwrap());
 }
 
 #[test]
@@ -158,43 +162,43 @@ fn a_cache_evicts_what_nobody_views() {
 fn quotas_and_times_hold() {
     let (_folder, pool) = pool::<Coherent>(64 << 20);
     let settings = ObjectSettings {
-        bytes_max: 1 << 20,
+        quota: Some(1 << 20),
         ..ObjectSettings::default()
     };
     let objects = pool.objects("small", &settings).unwrap();
-    assert!(objects.put(b"a", &[0; 600_000]).unwrap());
+    assert!(objects.insert(b"a", &[0; 600_000]).unwrap());
     assert!(matches!(
-        objects.put(b"b", &[0; 600_000]),
+        objects.insert(b"b", &[0; 600_000]),
         Err(Error::Quota { limit: 1_048_576, .. })
     ));
     assert!(objects.delete(b"a").unwrap());
-    assert!(objects.put(b"b", &[0; 600_000]).unwrap());
+    assert!(objects.insert(b"b", &[0; 600_000]).unwrap());
     // The settings of the one that is there.
     let again = pool.objects("small", &ObjectSettings::cache()).unwrap();
     assert_eq!(again.settings(), &settings);
 
     let short = NewObject {
-        ttl_ms: 1,
+        ttl: Ttl::After(Duration::from_micros(1)),
         ..NewObject::default()
     };
-    assert!(objects.put_with(b"short", b"lived", &short).unwrap());
-    assert!(objects.put_with(b"other", b"one", &short).unwrap());
-    assert!(objects.put_with(b"third", b"one", &short).unwrap());
+    assert!(objects.insert_with(b"short", b"lived", &short).unwrap());
+    assert!(objects.insert_with(b"other", b"one", &short).unwrap());
+    assert!(objects.insert_with(b"third", b"one", &short).unwrap());
     std::thread::sleep(Duration::from_millis(5));
     assert!(objects.get(b"short").unwrap().is_none());
     // What is put over an expired object takes its place at once.
-    assert!(objects.put(b"third", b"two").unwrap());
+    assert!(objects.insert(b"third", b"two").unwrap());
     assert_eq!(objects.expire().unwrap(), 1);
-    assert!(objects.put(b"short", b"again").unwrap());
+    assert!(objects.insert(b"short", b"again").unwrap());
     assert_eq!(objects.evictions().expired, 3);
 
     assert!(matches!(
-        objects.put(&[0; 5000], b""),
+        objects.insert(&[0; 5000], b""),
         Err(Error::KeyTooLong { .. })
     ));
     assert!(matches!(
         objects.create(b"x", u64::MAX, &short),
-        Err(Error::Option { .. })
+        Err(Error::InvalidOption { .. })
     ));
     assert!(matches!(pool.map("small"), Err(Error::OtherKind { .. })));
     assert!(matches!(pool.existing_objects("none"), Err(Error::NoSuch { .. })));
@@ -205,7 +209,7 @@ fn quotas_and_times_hold() {
 fn many_views_take_more_tables_of_slots() {
     let (_folder, pool) = pool::<Coherent>(64 << 20);
     let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
-    assert!(objects.put(b"a", b"b").unwrap());
+    assert!(objects.insert(b"a", b"b").unwrap());
     let views: Vec<_> = (0..1000).map(|_| objects.get(b"a").unwrap().unwrap()).collect();
     assert!(objects.delete(b"a").unwrap());
     assert!(views.iter().all(|view| **view == *b"b"));
@@ -222,7 +226,7 @@ fn opens_full<M: Backend>() {
     while objects.evictions().objects < 100 {
         assert!(
             objects
-                .put(&n.to_be_bytes(), &bytes(n as u8, 1 + n as usize % 5000))
+                .insert(&n.to_be_bytes(), &bytes(n as u8, 1 + n as usize % 5000))
                 .unwrap()
         );
         n += 1;
@@ -232,7 +236,7 @@ fn opens_full<M: Backend>() {
     let last = n - 1;
     let view = theirs.get(&last.to_be_bytes()).unwrap().unwrap();
     assert_eq!(*view, bytes(last as u8, 1 + last as usize % 5000));
-    assert!(theirs.put(b"mine", &bytes(1, 5000)).unwrap());
+    assert!(theirs.insert(b"mine", &bytes(1, 5000)).unwrap());
     let views: Vec<_> = (0..200).map(|_| theirs.get(b"mine").unwrap().unwrap()).collect();
     assert!(views.iter().all(|view| **view == *bytes(1, 5000)));
 }
@@ -251,7 +255,7 @@ thread_local! {
 fn a_view_in_a_thread_local_value_ends_with_its_thread() {
     let (_folder, pool) = pool::<Coherent>(64 << 20);
     let objects = pool.objects("store", &ObjectSettings::default()).unwrap();
-    objects.put(b"object", &[1; 100]).unwrap();
+    objects.insert(b"object", &[1; 100]).unwrap();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // Touched before the library's own values of the thread, and so dropped after them.

@@ -421,7 +421,7 @@ fn reads_what_may_not_be_written<M: Mapped>() {
     let before = std::fs::read(&path).unwrap();
     as_ordinary_user(|| {
         assert!(Pool::<M>::open(&path, &Options::default()).is_err());
-        assert_eq!(cenote::kind_of(&path).unwrap(), cenote::Kind::of::<M>());
+        assert_eq!(cenote::kind_of(&path).unwrap(), cenote::MemoryKind::of::<M>());
         assert!(!cenote::has_hosts(&path).unwrap());
         let reader = Pool::<M>::open_read_only(&path, &Options::default()).unwrap();
         finds_all(&reader);

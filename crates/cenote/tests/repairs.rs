@@ -98,7 +98,9 @@ fn writers<M: Mapped>() {
                     assert!(report.problems.is_empty(), "{report:#?}");
                     assert_eq!(report.repaired_bytes, 0, "what was in use was freed: {report:#?}");
                 }
-                Err(Error::Option { .. } | Error::Repairing { .. } | Error::TooMany { .. }) => refused += 1,
+                Err(Error::RepairRefused(_) | Error::Repairing { .. } | Error::TooMany { .. }) => {
+                    refused += 1
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -203,7 +205,7 @@ fn threads<M: Mapped>() {
             is_attached.recv().unwrap();
             let refused = pool.fsck_and_repair();
             drop(end);
-            assert!(matches!(refused, Err(Error::Option { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(Error::RepairRefused(_))), "{refused:?}");
         });
         drop(worker);
         assert!(pool.fsck_and_repair().unwrap().is_clean());
@@ -282,7 +284,7 @@ fn a_process_that_is_stopped_while_it_joins_is_in_the_way() {
                 start::<Coherent>("opener", path, &[("CENOTE_STOP", format!("{}:1", point.name()))]);
             wait_until_stopped(&joiner);
             let refused = pool.fsck_and_repair();
-            assert!(matches!(refused, Err(Error::Option { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(Error::RepairRefused(_))), "{refused:?}");
             // SAFETY: a child of this process.
             unsafe { libc::kill(joiner.id() as i32, libc::SIGCONT) };
             assert!(joiner.wait().unwrap().success());
@@ -337,7 +339,7 @@ fn a_thread_that_dies_alone_in_fsck_holds_nobody_up() {
             // Until its death is seen, it is in the way.
             pool.recover().unwrap();
             match pool.fsck_and_repair() {
-                Err(Error::Option { .. }) => std::thread::sleep(Duration::from_millis(1)),
+                Err(Error::RepairRefused(_)) => std::thread::sleep(Duration::from_millis(1)),
                 other => break other.unwrap(),
             }
         };

@@ -430,7 +430,7 @@ fn a_pool_without_room_is_not_made() {
         Pool::<Delegated>::create(&path, &nothing).map(drop),
         Pool::<Coherent>::open_or_create(&path, &nothing).map(drop),
     ] {
-        assert!(matches!(created, Err(Error::Option { .. })), "{created:?}");
+        assert!(matches!(created, Err(Error::InvalidOption { .. })), "{created:?}");
     }
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
     // A pool of the least size can be opened.

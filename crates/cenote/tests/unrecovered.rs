@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cenote::group::Kind;
+use cenote::group::EventKind;
 use cenote::memory::Mapped;
 use cenote::memory::{Published, Unpublished};
 use cenote::pod::names::directory;
@@ -108,7 +108,8 @@ fn a_damaged_group<M: Mapped>(word: u64) {
         let stat = other.stat().unwrap();
         assert!(stat.processes.iter().all(|process| process.is_alive), "{stat:#?}");
         // The other group gets the events.
-        let told = std::iter::from_fn(|| sound.next(LONG).unwrap()).find(|event| event.kind == Kind::Died);
+        let told =
+            std::iter::from_fn(|| sound.next(LONG).unwrap()).find(|event| event.kind == EventKind::Died);
         assert!(told.is_some());
 
         // The damage is reported.
@@ -166,7 +167,8 @@ fn a_stopped_recoverer<M: Mapped>() {
         lose_members(1, pool, path);
         let mut recoverer = start::<M>("recoverer", path, &[("CENOTE_STOP", "recover.claimed:1")]);
         wait_until_stopped(&recoverer);
-        let told = std::iter::from_fn(|| member.next(LONG).unwrap()).find(|event| event.kind == Kind::Died);
+        let told =
+            std::iter::from_fn(|| member.next(LONG).unwrap()).find(|event| event.kind == EventKind::Died);
         assert!(told.is_some(), "nobody is told of the death");
         // SAFETY: a child of this process.
         unsafe { libc::kill(recoverer.id() as i32, libc::SIGCONT) };

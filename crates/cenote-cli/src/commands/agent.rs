@@ -8,7 +8,7 @@ use std::time::Duration;
 use cenote::memory::{LocalWord, Mapped, Memory, Priority, lock_code};
 use cenote::pod::format::host_entry::HostPhase;
 use cenote::store::{AgentStatus, Leave, Peers, Reporter};
-use cenote::{Coherent, Delegated, HostAgent, Kind, Noncoherent, Options};
+use cenote::{Coherent, Delegated, HostAgent, MemoryKind, Noncoherent, Options};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -63,9 +63,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         peers: args.peers.peers(),
     };
     match cenote::kind_of(&path)? {
-        Kind::Coherent => serve::<Coherent>(&path, &options, asked, out),
-        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, asked, out),
-        Kind::Delegated => serve::<Delegated>(&path, &options, asked, out),
+        MemoryKind::Coherent => serve::<Coherent>(&path, &options, asked, out),
+        MemoryKind::Noncoherent => serve::<Noncoherent>(&path, &options, asked, out),
+        MemoryKind::Delegated => serve::<Delegated>(&path, &options, asked, out),
     }
 }
 

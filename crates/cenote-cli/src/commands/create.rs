@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cenote::pod::format::geometry::FRAME;
-use cenote::{Kind, Options, parse_size};
+use cenote::{MemoryKind, Options, parse_size};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ pub struct Args {
 #[derive(Serialize)]
 struct Created {
     path: PathBuf,
-    kind: Kind,
+    kind: MemoryKind,
     size: u64,
     max: u64,
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cenote::memory::Mapped;
 use cenote::pod::hosts::failover::LeaseEvent;
 use cenote::pod::hosts::monitor::Event;
-use cenote::{Coherent, Delegated, FailoverThread, Kind, MonitorOptions, Noncoherent, Options};
+use cenote::{Coherent, Delegated, FailoverThread, MemoryKind, MonitorOptions, Noncoherent, Options};
 use serde::Serialize;
 
 use super::agent::{Asked, Interrupted, check_fenced, leave, start};
@@ -96,15 +96,15 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         peers: args.peers.peers(),
     };
     let kind = cenote::kind_of(&path)?;
-    if kind != Kind::Delegated && watch.fence.is_none() && !args.one_machine {
+    if kind != MemoryKind::Delegated && watch.fence.is_none() && !args.one_machine {
         return Err(Failure::misuse(
             "say how a host is fenced: --fence COMMAND, or --one-machine if all hosts are processes of this machine",
         ));
     }
     match kind {
-        Kind::Coherent => serve::<Coherent>(&path, &options, &watch, election, beside, out),
-        Kind::Noncoherent => serve::<Noncoherent>(&path, &options, &watch, election, beside, out),
-        Kind::Delegated => serve::<Delegated>(&path, &options, &watch, election, beside, out),
+        MemoryKind::Coherent => serve::<Coherent>(&path, &options, &watch, election, beside, out),
+        MemoryKind::Noncoherent => serve::<Noncoherent>(&path, &options, &watch, election, beside, out),
+        MemoryKind::Delegated => serve::<Delegated>(&path, &options, &watch, election, beside, out),
     }
 }
 

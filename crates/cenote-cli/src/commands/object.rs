@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cenote::memory::Memory;
-use cenote::objects::{NewObject, ObjectInfo, ObjectSettings, Objects};
-use cenote::{Options, Pool, parse_size};
+use cenote::objects::{NewObject, ObjectInfo, ObjectSettings, Objects, Ttl};
+use cenote::{Options, Pool, Put, parse_size};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -33,13 +33,13 @@ enum Action {
         store: StoreArg,
         /// Evict objects that nobody has viewed lately when there is no room
         #[arg(long)]
-        evicts: bool,
+        evict: bool,
         /// Bytes that its objects may occupy; default: as many as the pool has
         #[arg(long, value_name = "SIZE", value_parser = |text: &str| parse_size(text))]
         quota: Option<u64>,
         /// Seconds that objects live which say nothing else; default: for ever
-        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-        ttl: u64,
+        #[arg(long, value_name = "SECONDS")]
+        ttl: Option<u64>,
     },
     /// Make an object; makes the store too if there is none
     Put {
@@ -56,9 +56,9 @@ enum Action {
         /// Bytes that say what it is, kept beside it
         #[arg(long, value_name = "TEXT", default_value = "")]
         metadata: String,
-        /// Seconds that it lives; default: what the store says
-        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-        ttl: u64,
+        /// Seconds that it lives, or `never` for ever; default: what the store says
+        #[arg(long, value_name = "SECONDS", value_parser = time_to_live)]
+        ttl: Option<Ttl>,
     },
     /// Write an object's bytes to standard output
     Get {
@@ -165,12 +165,12 @@ fn act<M: Memory>(
 ) -> Result<(), Failure> {
     match action {
         Action::Create {
-            evicts, quota, ttl, ..
+            evict, quota, ttl, ..
         } => {
             let settings = ObjectSettings {
-                evicts: *evicts,
-                bytes_max: quota.unwrap_or(0),
-                ttl_ms: ttl.saturating_mul(1000),
+                evict: *evict,
+                quota: *quota,
+                ttl_ms: ttl.map(|seconds| seconds.saturating_mul(1000)),
             };
             create(pool, store, &settings, out)
         }
@@ -184,7 +184,7 @@ fn act<M: Memory>(
             let objects = pool.objects(&store.name, &ObjectSettings::default())?;
             let new = NewObject {
                 metadata: metadata.as_bytes(),
-                ttl_ms: ttl.saturating_mul(1000),
+                ttl: ttl.unwrap_or_default(),
             };
             let done = put(&objects, object, bytes, &new, *replace)?;
             out.result(&json!({ "result": done, "bytes": bytes.len() }), |_| {
@@ -215,6 +215,17 @@ fn act<M: Memory>(
             let info = objects.stat(&object.id()?)?.ok_or_else(|| object.none(store))?;
             out.result(&described(&info), |_| shown(&info))
         }
+    }
+}
+
+/// A time to live as it is typed.
+fn time_to_live(text: &str) -> Result<Ttl, String> {
+    match text {
+        "never" => Ok(Ttl::Never),
+        seconds => match seconds.parse() {
+            Ok(seconds @ 1..) => Ok(Ttl::After(Duration::from_secs(seconds))),
+            _ => Err("whole seconds, at least 1, or `never`".to_owned()),
+        },
     }
 }
 
@@ -251,13 +262,13 @@ fn put<M: Memory>(
 ) -> Result<&'static str, Failure> {
     let id = object.id()?;
     if replace {
-        return Ok(match objects.replace(&id, bytes, new)? {
-            true => "replaced",
-            false => "made",
+        return Ok(match objects.put_with(&id, bytes, new)? {
+            Put::Replaced => "replaced",
+            Put::Inserted => "inserted",
         });
     }
-    match objects.put_with(&id, bytes, new)? {
-        true => Ok("made"),
+    match objects.insert_with(&id, bytes, new)? {
+        true => Ok("inserted"),
         false => Err(Failure::failed(format!(
             "there is an object {}, which stays; --replace puts another one in its place",
             object.id
@@ -295,7 +306,7 @@ fn described(info: &ObjectInfo) -> serde_json::Value {
     object.insert("size".to_owned(), info.size.into());
     object.insert("created_ms".to_owned(), info.created_ms.into());
     object.insert("expires_ms".to_owned(), info.expires_ms.into());
-    object.insert("is_viewed".to_owned(), info.is_viewed.into());
+    object.insert("was_viewed".to_owned(), info.was_viewed.into());
     add_to_json(&mut object, "metadata", &info.metadata);
     object.into()
 }
@@ -305,14 +316,14 @@ fn shown(info: &ObjectInfo) -> String {
     let mut metadata = Vec::new();
     escape(&info.metadata, true, &mut metadata);
     let expires = match info.expires_ms {
-        0 => "never".to_owned(),
-        at => format!("{} s after 1970", at / 1000),
+        None => "never".to_owned(),
+        Some(at) => format!("{} s after 1970", at / 1000),
     };
     format!(
         "size      {} bytes\nmade      {} s after 1970\nexpires   {expires}\nviewed    {}\nmetadata  {}",
         info.size,
         info.created_ms / 1000,
-        if info.is_viewed { "yes" } else { "never" },
+        if info.was_viewed { "yes" } else { "never" },
         String::from_utf8_lossy(&metadata),
     )
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cenote::pod::format::host_entry::HostInstance;
-use cenote::pod::hosts::failover::{LeaseElection, Nominations};
+use cenote::pod::hosts::failover::{LeaseElection, Nomination, Nominations};
 
 use super::ElectionArgs;
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ impl LeaseElection for NoLease {
         match *self {}
     }
 
-    fn nominate(&mut self, _since: i64, _hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+    fn nominate(&mut self, _since: i64, _hosts: &[HostInstance]) -> Result<Nomination, String> {
         match *self {}
     }
 }

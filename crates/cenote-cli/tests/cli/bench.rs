@@ -56,6 +56,19 @@ fn all_workloads() {
             assert!(report["note"].is_null(), "{report}");
         }
     }
+    let objects = reports(
+        &here,
+        "bench --map objects --records 2k --ops 2k --value-size 8-1KiB",
+    );
+    assert_eq!(objects.len(), 6, "all but the workload that scans");
+    for report in &objects {
+        assert_eq!(
+            (&report["map"], &report["misses"]),
+            (&"objects".into(), &0.into()),
+            "{report}"
+        );
+    }
+    here.fails(2, "bench --map objects --records 1k --workload e");
     let text = here.ok("bench --records 1k --workload e");
     assert!(text.contains("no order") && text.contains("Mops/s"), "{text}");
 }

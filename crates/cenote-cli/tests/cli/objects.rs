@@ -37,7 +37,7 @@ fn objects_are_put_printed_listed_and_deleted() {
         let stat = here.json("stat ./pool");
         assert_eq!(stat["objects"][0]["name"], "objects");
         // A cache stays within its quota.
-        here.ok("object create ./pool --store cache --evicts --quota 1MiB");
+        here.ok("object create ./pool --store cache --evict --quota 1MiB");
         for n in 0..6 {
             here.ok(&format!("object put ./pool {n} ./file --store cache"));
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use cenote::index::baseline::arena::Arena;
 use cenote::pod::format::geometry::Parameters;
-use cenote::pod::format::superblock::Kind;
+use cenote::pod::format::superblock::MemoryKind;
 use cenote::pod::tasks::{Committed, NextTask, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
 
@@ -95,7 +95,11 @@ impl Work {
     /// From the first worker's start to the last result, in milliseconds.
     pub fn time<const C: bool>(&self, profile: &Profile) -> Result<f64, ReproduceError> {
         let parameters = Parameters {
-            kind: if C { Kind::Coherent } else { Kind::Noncoherent },
+            kind: if C {
+                MemoryKind::Coherent
+            } else {
+                MemoryKind::Noncoherent
+            },
             max_frames: 256 + self.input().div_ceil(64 << 10) + FRAMES,
             processes: 2 * self.hosts + 8,
             workers: 8 * self.hosts,

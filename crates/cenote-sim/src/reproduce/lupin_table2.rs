@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use cenote::pod::Worker;
 use cenote::pod::format::geometry::Parameters;
-use cenote::pod::format::superblock::Kind;
+use cenote::pod::format::superblock::MemoryKind;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -196,7 +196,7 @@ impl Shared {
 /// The mean time of an increment in microseconds.
 pub fn measure(way: Way, threads: u32, seed: u64, profile: &Profile) -> Result<f64, ReproduceError> {
     let parameters = Parameters {
-        kind: Kind::Coherent,
+        kind: MemoryKind::Coherent,
         max_frames: FRAMES,
         processes: threads + 4,
         workers: threads + 4,

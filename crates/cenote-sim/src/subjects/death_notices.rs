@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cenote::pod::Worker;
 use cenote::pod::format::host_entry::HostInstance;
-use cenote::pod::group::{Creation, Event, Group, GroupHandle, Kind, Status, hosts_died};
+use cenote::pod::group::{Creation, Event, EventKind, Group, GroupHandle, Status, hosts_died};
 use cenote::{Error, Result};
 
 use super::Log;
@@ -150,7 +150,7 @@ impl DeathNotices {
             is_whole &= event.number == 1 || before.is_some();
             last = Some(event);
             let origin = match event.kind {
-                Kind::HostDied => Some(HostInstance {
+                EventKind::HostDied => Some(HostInstance {
                     host: event.host,
                     generation: event.identity as u32,
                 }),
@@ -161,13 +161,13 @@ impl DeathNotices {
             };
             let is_dead = dead.contains(&origin);
             let follows = |before: &Event| {
-                matches!(before.kind, Kind::Died | Kind::HostDied) && before.host == event.host
+                matches!(before.kind, EventKind::Died | EventKind::HostDied) && before.host == event.host
             };
             let is_right = match event.kind {
-                Kind::HostDied => dead.insert(origin),
-                Kind::Joined | Kind::Rejoined | Kind::Left => !is_dead,
-                Kind::Died if is_dead => before.is_none_or(follows),
-                Kind::Died => {
+                EventKind::HostDied => dead.insert(origin),
+                EventKind::Joined | EventKind::Rejoined | EventKind::Left => !is_dead,
+                EventKind::Died if is_dead => before.is_none_or(follows),
+                EventKind::Died => {
                     !is_whole
                         || fenced
                             .get(&origin)
@@ -182,9 +182,9 @@ impl DeathNotices {
                     if is_dead { "" } else { "not " }
                 ));
             }
-            let needs_more = before.is_some_and(|before| before.kind == Kind::HostDied);
+            let needs_more = before.is_some_and(|before| before.kind == EventKind::HostDied);
             if needs_more
-                && !(event.kind == Kind::Died && before.is_some_and(|before| before.host == event.host))
+                && !(event.kind == EventKind::Died && before.is_some_and(|before| before.host == event.host))
             {
                 self.log
                     .fault(format!("{event:?} comes behind {before:?} at once"));

@@ -13,7 +13,7 @@ use cenote::memory::Memory;
 use cenote::pod::death::watch::Watch;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::format::record::Phase;
-use cenote::pod::group::{self, Creation, Event, Group, GroupHandle, Kind, Status};
+use cenote::pod::group::{self, Creation, Event, EventKind, Group, GroupHandle, Status};
 use cenote::pod::instance::hooks::Dead;
 use cenote::pod::{Pod, Worker, names::directory};
 use cenote::{Error, Result};
@@ -106,7 +106,10 @@ fn prepare<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
             salt: 1,
         };
         Group::open_or_create(&worker, NAME, TOKEN, creation)?;
-        if !matches!(Group::open(&worker, NAME, b"guess"), Err(Error::Token { .. })) {
+        if !matches!(
+            Group::open(&worker, NAME, b"guess"),
+            Err(Error::WrongToken { .. })
+        ) {
             shared.log.fault("a wrong token was taken");
         }
         if shared.load.seed.is_multiple_of(2) {
@@ -280,8 +283,8 @@ fn read<const C: bool>(
             }
             return Ok(n);
         };
-        let is_own =
-            event.identity == worker.identity() && matches!(event.kind, Kind::Joined | Kind::Rejoined);
+        let is_own = event.identity == worker.identity()
+            && matches!(event.kind, EventKind::Joined | EventKind::Rejoined);
         if is_first && !is_own {
             shared.log.fault(format!("a member's first event is {event:?}"));
         }
@@ -316,8 +319,8 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
             let group = Group::at(&worker, named.offset)?;
             for member in group.members(&worker)? {
                 let kind = match member.status {
-                    Status::Left => Kind::Left,
-                    Status::Died => Kind::Died,
+                    Status::Left => EventKind::Left,
+                    Status::Died => EventKind::Died,
                     _ => {
                         log.fault(format!("all are gone, and {member:?} is a member"));
                         continue;
@@ -346,13 +349,13 @@ fn check_order(events: &BTreeMap<u64, Event>, log: &Log) {
         last_number = number;
         let before = last.insert(&event.member, event);
         let Some(before) = before else { continue };
-        let was_here = matches!(before.kind, Kind::Joined | Kind::Rejoined);
+        let was_here = matches!(before.kind, EventKind::Joined | EventKind::Rejoined);
         let fits = match event.kind {
             // Where places run out, the first that left are forgotten.
-            Kind::Joined => !was_here,
-            Kind::HostDied => false,
-            Kind::Rejoined => !was_here,
-            Kind::Left | Kind::Died => was_here && before.identity == event.identity,
+            EventKind::Joined => !was_here,
+            EventKind::HostDied => false,
+            EventKind::Rejoined => !was_here,
+            EventKind::Left | EventKind::Died => was_here && before.identity == event.identity,
         };
         if !fits {
             log.fault(format!("{event:?} comes after {before:?}"));

@@ -14,7 +14,7 @@ use cenote::memory::delegated::{ServingLease, Words};
 use cenote::memory::{Killer, Liveness, SyncWord};
 use cenote::pod::format::geometry::{Geometry, NO_HOST, Parameters};
 use cenote::pod::format::host_entry::{HostInstance, HostPhase, HostRecord, HostState};
-use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Nominations};
+use cenote::pod::hosts::failover::{FailoverController, Fencer, LeaseElection, Nomination, Nominations};
 use cenote::pod::hosts::fence::Fenced;
 use cenote::pod::hosts::lease::HostLease;
 use cenote::pod::hosts::poll::Poll;
@@ -320,18 +320,23 @@ impl<const C: bool> LeaseElection for Cluster<'_, C> {
         Ok(names)
     }
 
-    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String> {
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Nomination, String> {
         self.context.wait();
-        let revision = {
+        let nomination = {
             let mut names = self.pods.names.borrow_mut();
-            (names.revision == since).then(|| {
-                names.revision += 1;
-                names.hosts = hosts.to_vec();
-                names.revision
-            })
+            match names.revision == since {
+                true => {
+                    names.revision += 1;
+                    names.hosts = hosts.to_vec();
+                    Nomination::Accepted {
+                        revision: names.revision,
+                    }
+                }
+                false => Nomination::Superseded,
+            }
         };
         self.context.wait();
-        Ok(revision)
+        Ok(nomination)
     }
 }
 

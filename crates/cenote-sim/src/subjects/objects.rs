@@ -5,7 +5,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cenote::index::objects::{NewObject, ObjectSettings, ObjectStore, Viewed};
+use cenote::index::common::outcome::Put;
+use cenote::index::objects::{NewObject, ObjectSettings, ObjectStore, Sealed, Viewed};
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::{Pod, Worker};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -58,7 +59,7 @@ impl Shared {
 
     fn open<const C: bool>(&self, worker: &Rc<Worker<SimMemory<C>>>) -> cenote::Result<Store<C>> {
         let settings = ObjectSettings {
-            evicts: self.evicts(),
+            evict: self.evicts(),
             ..ObjectSettings::default()
         };
         ObjectStore::open_or_create(worker.clone(), NAME, &settings, self.load.guidelines)
@@ -129,7 +130,10 @@ fn put<const C: bool>(context: &Context<C>, store: &Store<C>, shared: &Shared, (
         };
         store.fill(&object, 0, &bytes);
         let sealed = answer(log, store.seal(object))?;
-        Some(if sealed { Ret::Inserted } else { Ret::Present })
+        Some(match sealed {
+            Sealed::HasId => Ret::Inserted,
+            Sealed::IdTaken => Ret::Present,
+        })
     });
 }
 
@@ -142,7 +146,10 @@ fn replace<const C: bool>(context: &Context<C>, store: &Store<C>, shared: &Share
         let object = answer(log, made)?;
         store.fill(&object, 0, &bytes);
         let replaced = answer(log, store.seal_over(object))?;
-        Some(if replaced { Ret::Replaced } else { Ret::Inserted })
+        Some(match replaced {
+            Put::Replaced => Ret::Replaced,
+            Put::Inserted => Ret::Inserted,
+        })
     });
 }
 
@@ -216,7 +223,10 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         for deletes in [false, true] {
             let found = store.audit_objects(|error| log.fault(format!("the store: {error}")))?;
             let may_be_left = shared.evicts() && shared.load.crashes > 0;
-            if found.unnamed + found.lost > 0 || !found.held.is_empty() || found.evicted > 0 && !may_be_left {
+            if found.unnamed + found.lost > 0
+                || !found.holders.is_empty()
+                || found.evicted > 0 && !may_be_left
+            {
                 log.fault(format!("nobody uses the store any more, and it has {found:?}"));
             }
             account(&worker, log)?;
@@ -224,8 +234,10 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
                 delete(context, &store, shared, key);
             }
         }
-        // Some have died before they subtracted what they removed.
         if shared.load.crashes > 0 {
+            // Some have died while they evicted an object: the next eviction removes it.
+            store.evict(u64::MAX)?;
+            // Some have died before they subtracted what they removed.
             store.recount()?;
         }
         if store.bytes() != 0 {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use cenote::index::hooks;
 use cenote::pod::format::geometry::{Geometry, Parameters};
-use cenote::pod::format::superblock::{COMMITTED, HEADER_BYTES, Kind, Superblock};
+use cenote::pod::format::superblock::{COMMITTED, HEADER_BYTES, MemoryKind, Superblock};
 use cenote::pod::instance::limits::Limits;
 use cenote::pod::reclaim::collect::collect_adopted;
 use cenote::pod::reclaim::flush::FlushServer;
 use cenote::pod::{Pod, Worker, alloc::growth, commit::recovery};
-use cenote::sync::directory::downconvert::LockAgent;
+use cenote::sync::directory::downconvert::Downconverter;
 use cenote::{Error, Result};
 
 use crate::exec::{Context, SimMemory};
@@ -30,9 +30,9 @@ fn published(at: u64, len: u64) -> Published {
 pub fn parameters(coherent: bool, frames_max: u64) -> Parameters {
     Parameters {
         kind: if coherent {
-            Kind::Coherent
+            MemoryKind::Coherent
         } else {
-            Kind::Noncoherent
+            MemoryKind::Noncoherent
         },
         max_frames: frames_max,
         processes: 16,
@@ -119,7 +119,7 @@ impl<const C: bool> Member<C> {
                 };
                 drop(pod);
                 let mut flush_server = FlushServer::begin(&worker);
-                let mut locks = LockAgent::new(&worker);
+                let mut locks = Downconverter::new(&worker);
                 let mut ticks = 0_u32;
                 while !worker.pod().is_closing() {
                     flush_server.tick(&worker, 1);

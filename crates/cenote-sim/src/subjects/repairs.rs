@@ -85,7 +85,7 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
                     }
                     match come(&context, &shared, repairs, steps) {
                         // Others are there, or have it alone.
-                        Ok(()) | Err(Error::Repairing { .. } | Error::Option { .. }) => {}
+                        Ok(()) | Err(Error::Repairing { .. } | Error::RepairRefused(_)) => {}
                         Err(error) => log.fault(format!("coming: {error}")),
                     }
                 }

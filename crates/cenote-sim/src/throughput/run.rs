@@ -6,7 +6,7 @@ use std::rc::Rc;
 use cenote::index::baseline::WordMap;
 use cenote::pod::Worker;
 use cenote::pod::format::geometry::{FRAME, Parameters};
-use cenote::pod::format::superblock::Kind;
+use cenote::pod::format::superblock::MemoryKind;
 use cenote_ycsb::trace::{self, Synthetic, synthetic};
 use cenote_ycsb::{Action, Operation, Spec, Workload, key_of_record};
 
@@ -71,7 +71,11 @@ pub fn measure<const C: bool, W: WordMap<SimMemory<C>> + 'static>(
     let hosts = plan.hosts.min(plan.threads);
     let threads = plan.servers() + plan.clients();
     let parameters = Parameters {
-        kind: if C { Kind::Coherent } else { Kind::Noncoherent },
+        kind: if C {
+            MemoryKind::Coherent
+        } else {
+            MemoryKind::Noncoherent
+        },
         max_frames: frames_max(plan),
         processes: hosts + 8,
         workers: threads + 2 * hosts + 8,

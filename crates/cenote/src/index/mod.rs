@@ -1,4 +1,5 @@
-//! Indexes: written once against the memory contract. Reads take no lock; writes take one only to get or move memory. A
+//! Indexes: written once against the memory contract. Reads of maps take no lock, a view of an
+//! object takes a mutex of its process for its slot; writes take a lock only to get or move memory. A
 //! value is replaced by a new object, but for the small values of maps that are made to
 //! [overwrite them](common::guidelines::Guidelines::out_of_place).
 

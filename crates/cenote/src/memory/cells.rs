@@ -93,6 +93,14 @@ impl SyncWord {
         unsafe { mem.load_speculative(self.0) }
     }
 
+    /// A load afresh (acquire) of a word whose memory may serve another purpose by now: the caller is right with any
+    /// value then ([`Memory::owned_peek_speculative`]).
+    #[inline]
+    pub fn peek_speculative<M: Memory>(self, mem: &M) -> u64 {
+        // SAFETY: the caller that made the cell promised it; the load is the same for owned words.
+        unsafe { mem.owned_peek_speculative(self.0) }
+    }
+
     /// Bitwise or; returns the word as it was.
     #[inline]
     pub fn fetch_or<M: Memory>(self, mem: &M, value: u64) -> u64 {

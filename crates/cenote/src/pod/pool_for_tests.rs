@@ -19,7 +19,7 @@ use crate::pod::alloc::slab::{Location, locate};
 use crate::pod::format::actor::Actor;
 use crate::pod::format::geometry::{Geometry, NO_HOST, Parameters};
 use crate::pod::format::record::{State, WorkerRecord};
-use crate::pod::format::superblock::{Kind, Superblock};
+use crate::pod::format::superblock::{MemoryKind, Superblock};
 use crate::pod::instance::hooks::{Hooks, Progress};
 use crate::pod::instance::limits::Limits;
 use crate::pod::instance::process::Identity;
@@ -92,7 +92,7 @@ impl<M: Mapped> TestPool<M> {
     /// One of so many frames, all of which are committed.
     pub fn of_frames(frames: u64) -> Self {
         let parameters = Parameters {
-            kind: Kind::of::<M>(),
+            kind: MemoryKind::of::<M>(),
             max_frames: frames,
             processes: PROCESSES,
             workers: WORKERS,

@@ -58,7 +58,7 @@ pub(super) fn create<M: Mapped>(path: &Path, file: File, device: Device, options
     }
     let room = room::<M>(options, device);
     if options.size.div_ceil(FRAME) > room {
-        return Err(Error::Option {
+        return Err(Error::InvalidOption {
             option: Setting::PoolSize,
             value: format!("{} bytes", options.size),
             why: "the device has less room beside the pool's tables; give a smaller size, or fewer processes and workers",
@@ -179,7 +179,7 @@ mod tests {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let (path, file) = device(&folder);
         let refused = create::<Coherent>(&path, file, tiny, &options());
-        assert!(matches!(refused, Err(Error::Option { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::InvalidOption { .. })), "{refused:?}");
     }
 
     #[test]

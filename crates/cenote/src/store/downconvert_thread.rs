@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::{Pod, Worker};
 use crate::sync::directory::asked;
-use crate::sync::directory::downconvert::LockAgent;
+use crate::sync::directory::downconvert::Downconverter;
 
 /// The running thread. Dropping it ends it.
 pub(super) struct DownconvertThread {
@@ -28,7 +28,7 @@ impl DownconvertThread {
             Ok(worker) => {
                 drop(its_pod);
                 let _ = begun.send(Ok(()));
-                let mut agent = LockAgent::new(&worker);
+                let mut agent = Downconverter::new(&worker);
                 while !worker.pod().is_closing() {
                     agent.tick_and_sleep(&worker);
                 }
@@ -46,7 +46,7 @@ impl DownconvertThread {
         let ours = pod.clone();
         let stop = Box::new(move || {
             ours.close();
-            asked::wake_agent(&ours);
+            asked::wake_downconvert_thread(&ours);
             !ours.is_forked()
         });
         Ok(Self {

@@ -56,7 +56,7 @@ impl FailoverThread {
         let path = path.as_ref();
         let (mem, _, geometry) = map_pool::<M>(path, options.trust())?;
         let Some(command) = watch.fence.clone() else {
-            return Err(Error::Option {
+            return Err(Error::InvalidOption {
                 option: Setting::Fence,
                 value: "none".to_owned(),
                 why: "a server executes this pool's exchanges; only a program (--fence) can make certain that its host is down",

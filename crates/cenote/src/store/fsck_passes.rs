@@ -52,7 +52,7 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::fsck`].
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option) if it cannot have the pool alone,
+    /// Errors: [`Error::RepairRefused`](crate::Error::RepairRefused) if it cannot have the pool alone,
     /// [`Error::Repairing`](crate::Error::Repairing).
     pub fn fsck_and_repair(&self) -> Result<FsckReport> {
         self.check(true)

@@ -5,13 +5,13 @@
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("pool");
 //! use std::time::Duration;
-//! use cenote::{Options, Pool, group::Kind};
+//! use cenote::{Options, Pool, group::EventKind};
 //!
 //! let pool: Pool = Pool::create(&path, &Options::default())?;
 //! let workers = pool.group("workers", b"open sesame")?;
 //! let mut me = workers.join("worker-1")?;
 //! let event = me.next(Some(Duration::from_secs(1)))?.unwrap();
-//! assert_eq!((event.kind, event.member.as_str()), (Kind::Joined, "worker-1"));
+//! assert_eq!((event.kind, event.member.as_str()), (EventKind::Joined, "worker-1"));
 //! // A wrong token admits nobody.
 //! assert!(pool.group("workers", b"guess").is_err());
 //! # Ok(())
@@ -57,7 +57,7 @@ impl<M: Memory> Pool<M> {
     /// same.
     ///
     /// Cost: a search of the names. Errors: another kind of name ([`Error::OtherKind`](crate::Error::OtherKind)), a
-    /// wrong token ([`Error::Token`](crate::Error::Token)), a full pool ([`Error::Full`](crate::Error::Full),
+    /// wrong token ([`Error::WrongToken`](crate::Error::WrongToken)), a full pool ([`Error::Full`](crate::Error::Full),
     /// [`Error::TooMany`](crate::Error::TooMany)).
     pub fn group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
         self.group_of_size(name, token, GroupSize::default())
@@ -82,7 +82,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::Token`](crate::Error::Token), [`Error::TooMany`](crate::Error::TooMany).
+    /// [`Error::WrongToken`](crate::Error::WrongToken), [`Error::TooMany`](crate::Error::TooMany).
     pub fn existing_group(&self, name: &str, token: &[u8]) -> Result<Group<M>> {
         let worker = self.worker()?;
         let group = group::Group::open(&worker, name, token)?;
@@ -117,7 +117,7 @@ impl<M: Memory> Group<M> {
     /// Cost: the group's lock, some loads a member, about sixty sync stores. Errors: a living member of that name
     /// ([`Error::MemberTaken`](crate::Error::MemberTaken)), no place
     /// ([`Error::GroupCrowded`](crate::Error::GroupCrowded)), no room because a member does not read
-    /// ([`Error::GroupFull`](crate::Error::GroupFull)); [`Error::Name`](crate::Error::Name).
+    /// ([`Error::GroupFull`](crate::Error::GroupFull)); [`Error::InvalidName`](crate::Error::InvalidName).
     pub fn join(&self, name: &str) -> Result<Membership<M>> {
         let handle = self.group.join(&self.worker, name)?;
         Ok(self.member(handle))

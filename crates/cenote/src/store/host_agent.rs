@@ -64,8 +64,9 @@ impl Default for MonitorOptions {
     }
 }
 
-/// What a host's agent is beside that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether a host's agent is also a monitor of the other hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MonitorRole {
     /// No monitor.
     None,
@@ -73,17 +74,6 @@ pub enum MonitorRole {
     Follows,
     /// The monitor that leads.
     Leads,
-}
-
-/// As whether it leads; nothing, of an agent that is no monitor.
-impl serde::Serialize for MonitorRole {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        match self {
-            MonitorRole::None => serializer.serialize_none(),
-            MonitorRole::Follows => serializer.serialize_some(&false),
-            MonitorRole::Leads => serializer.serialize_some(&true),
-        }
-    }
 }
 
 /// How [`HostAgent::leave`] ended.
@@ -116,7 +106,6 @@ pub struct AgentStatus {
     /// Dead workers that it has recovered.
     pub recovered_workers: u64,
     /// Whether it is a monitor, and if so whether it leads.
-    #[serde(rename = "leads")]
     pub monitor: MonitorRole,
     /// What its process could not recover, and has not found repaired since.
     pub failures: Vec<Failure>,

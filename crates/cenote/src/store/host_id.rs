@@ -23,7 +23,7 @@ const WHY: &str = "a host's id is a whole number; 0 stands for a machine that is
 ///
 /// It is an error if the first source that exists does not hold a number: a host must never take the id of another.
 ///
-/// Errors: [`Error::Option`](crate::Error::Option), [`Error::Io`](crate::Error::Io).
+/// Errors: [`Error::InvalidOption`](crate::Error::InvalidOption), [`Error::Io`](crate::Error::Io).
 pub fn host_id(given: Option<u32>) -> Result<u32> {
     if let Some(id) = given {
         return Ok(id);
@@ -36,7 +36,7 @@ pub fn host_id(given: Option<u32>) -> Result<u32> {
     let mut text = String::new();
     let read = File::open(&path).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text));
     match read {
-        Ok(len) if len as u64 > FILE_MAX => Err(Error::Option {
+        Ok(len) if len as u64 > FILE_MAX => Err(Error::InvalidOption {
             option: Setting::HostFile,
             value: format!("more than {FILE_MAX} bytes"),
             why: WHY,
@@ -48,7 +48,7 @@ pub fn host_id(given: Option<u32>) -> Result<u32> {
 }
 
 fn parse(option: Setting, text: &str) -> Result<u32> {
-    text.trim().parse().map_err(|_| Error::Option {
+    text.trim().parse().map_err(|_| Error::InvalidOption {
         option,
         value: format!("{:?}", text.trim()),
         why: WHY,

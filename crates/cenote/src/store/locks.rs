@@ -5,7 +5,7 @@ use std::ops::Deref;
 use super::pool::Pool;
 use crate::error::Result;
 use crate::memory::{Coherent, Memory};
-use crate::sync::array::OfForm;
+use crate::sync::array::ArrayLock;
 use crate::sync::{self, LockArray, QueueLock, ReadWriteLock, SpinLock, Timeout, removal};
 
 /// A named lock, as one thread has it open. It keeps the pool open.
@@ -58,12 +58,12 @@ pub type QueueMutex<M = Coherent> = Named<QueueLock<M>, M>;
 pub type RawRwLock<M = Coherent> = Named<ReadWriteLock<M>, M>;
 
 /// Many locks under one name, as one thread has them open. It keeps the pool open.
-pub struct Locks<L: OfForm<M>, M: Memory = Coherent> {
+pub struct Locks<L: ArrayLock<M>, M: Memory = Coherent> {
     locks: LockArray<M, L>,
     pool: Pool<M>,
 }
 
-impl<L: OfForm<M>, M: Memory> Locks<L, M> {
+impl<L: ArrayLock<M>, M: Memory> Locks<L, M> {
     /// How many locks there are.
     pub fn count(&self) -> u32 {
         self.locks.count()
@@ -71,7 +71,7 @@ impl<L: OfForm<M>, M: Memory> Locks<L, M> {
 
     /// A handle on one of them, counted from 0. It belongs to this thread. See [`LockArray::at`].
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange).
     pub fn at(&self, index: u32) -> Result<Named<L, M>> {
         Ok(self.pool.named(self.locks.at(index)?))
     }
@@ -126,7 +126,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn mutex(&self, name: &str) -> Result<Mutex<M>> {
         Ok(self.named(sync::Mutex::open_or_create(self.worker()?, name)?))
     }
@@ -147,7 +147,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn spin_mutex(&self, name: &str) -> Result<SpinMutex<M>> {
         Ok(self.named(SpinLock::open_or_create(self.worker()?, name)?))
     }
@@ -168,7 +168,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn queue_mutex(&self, name: &str) -> Result<QueueMutex<M>> {
         Ok(self.named(QueueLock::open_or_create(self.worker()?, name)?))
     }
@@ -189,7 +189,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind),
     /// [`Error::Permits`](crate::Error::Permits), [`Error::PermitsAsked`](crate::Error::PermitsAsked).
     pub fn semaphore(&self, name: &str, permits: u32) -> Result<Semaphore<M>> {
         Ok(self.named(sync::Semaphore::open_or_create(self.worker()?, name, permits)?))
@@ -211,7 +211,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn condvar(&self, name: &str) -> Result<Condvar<M>> {
         Ok(self.named(sync::Condvar::open_or_create(self.worker()?, name)?))
     }
@@ -232,7 +232,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn raw_rwlock(&self, name: &str) -> Result<RawRwLock<M>> {
         Ok(self.named(ReadWriteLock::open_or_create(self.worker()?, name)?))
     }
@@ -247,7 +247,7 @@ impl<M: Memory> Pool<M> {
         Ok(self.named(ReadWriteLock::open(self.worker()?, name)?))
     }
 
-    fn locks<L: OfForm<M>>(&self, name: &str, count: Option<u32>) -> Result<Locks<L, M>> {
+    fn locks<L: ArrayLock<M>>(&self, name: &str, count: Option<u32>) -> Result<Locks<L, M>> {
         let worker = self.worker()?;
         let locks = match count {
             Some(count) => LockArray::open_or_create(worker, name, count)?,
@@ -266,8 +266,8 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::InvalidOption`](crate::Error::InvalidOption).
     ///
     /// ```
     /// # fn main() -> cenote::Result<()> {
@@ -320,8 +320,8 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::InvalidOption`](crate::Error::InvalidOption).
     pub fn spin_mutexes(&self, name: &str, count: u32) -> Result<Locks<SpinLock<M>, M>> {
         self.locks(name, Some(count))
     }
@@ -341,8 +341,8 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::InvalidOption`](crate::Error::InvalidOption).
     pub fn queue_mutexes(&self, name: &str, count: u32) -> Result<Locks<QueueLock<M>, M>> {
         self.locks(name, Some(count))
     }
@@ -363,8 +363,8 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::Option`](crate::Error::Option).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::OtherArray`](crate::Error::OtherArray), [`Error::InvalidOption`](crate::Error::InvalidOption).
     pub fn raw_rwlocks(&self, name: &str, count: u32) -> Result<Locks<ReadWriteLock<M>, M>> {
         self.locks(name, Some(count))
     }

@@ -33,6 +33,7 @@ pub use fsck::{FsckReport, MapKind, MapReport, ObjectsReport, TasksReport, audit
 pub use group::{Events, Group, GroupSize, Listener, Membership, NextEvent};
 pub use host_agent::{AgentStatus, HostAgent, Leave, MonitorOptions, MonitorRole, Reporter};
 pub use host_id::{HOST_FILE, HOST_FILE_VARIABLE, HOST_VARIABLE, host_id};
+pub use hosts::HostStatus;
 pub use locks::{Condvar, Locks, Mutex, Named, QueueMutex, RawRwLock, Semaphore, SpinMutex};
 pub use objects::{ObjectView, ObjectWriter, Objects};
 pub use options::{Options, parse_size};

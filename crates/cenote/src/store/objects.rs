@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use super::pool::Pool;
 use crate::error::Result;
+use crate::index::common::outcome::Put;
 use crate::index::objects::{
-    Evictions, NewObject, ObjectInfo, ObjectSettings, ObjectStore, Slots, Unsealed, Viewed, end_view_at,
+    Evictions, NewObject, ObjectInfo, ObjectSettings, ObjectStore, Sealed, Slots, Unsealed, Viewed,
+    end_view_at,
 };
 use crate::memory::{Coherent, Mapped, Memory};
 
-/// A waiter looks this often, although it is woken: a thread that is to wake it may die before it does.
-const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// A waiter polls this often, although it is woken: a thread that is to wake it may die before it does.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The same in a pod, where threads of other hosts wake nobody here.
-const LOOKS_EVERY_IN_POD: Duration = Duration::from_millis(10);
+const POLL_INTERVAL_IN_POD: Duration = Duration::from_millis(10);
 
 impl<M: Memory> Pool<M> {
     /// The object store of a name, created with these settings if there is none; one that is there keeps its own. The
@@ -24,7 +26,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`], and a search for the settings.
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn objects(&self, name: &str, settings: &ObjectSettings) -> Result<Objects<M>> {
         let store = ObjectStore::open_or_create(self.worker()?, name, settings, self.guidelines())?;
         Ok(Objects {
@@ -62,9 +64,9 @@ impl<M: Memory> Pool<M> {
 ///
 /// let pool: Pool = Pool::create(&path, &Options::default())?;
 /// let objects = pool.objects("tensors", &ObjectSettings::default())?;
-/// assert!(objects.put(b"layer-1", &[1, 2, 3])?);
+/// assert!(objects.insert(b"layer-1", &[1, 2, 3])?);
 /// // Another one is making an object of this id, or has made it: this one gives way.
-/// assert!(!objects.put(b"layer-1", &[4])?);
+/// assert!(!objects.insert(b"layer-1", &[4])?);
 ///
 /// let view = objects.get(b"layer-1")?.unwrap();
 /// objects.delete(b"layer-1")?;
@@ -102,7 +104,7 @@ impl<M: Memory> Objects<M> {
     /// that of the evictions.
     ///
     /// Errors: [`Error::Full`](crate::Error::Full), [`Error::Quota`](crate::Error::Quota),
-    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::Option`](crate::Error::Option) of a size.
+    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::InvalidOption`](crate::Error::InvalidOption) of a size.
     pub fn create(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<Option<ObjectWriter<'_, M>>> {
         let unsealed = self.store.make(id, size, new)?;
         Ok(unsealed.map(|unsealed| ObjectWriter {
@@ -122,27 +124,32 @@ impl<M: Memory> Objects<M> {
         })
     }
 
-    /// Makes an object of these bytes and seals it. `false`, and nothing, if there is one of this id.
+    /// Makes an object of these bytes and seals it, if there is none of this id. Returns whether it did.
     ///
     /// Cost and errors: those of [`Objects::create`] and of [`ObjectWriter::seal`].
-    pub fn put(&self, id: &[u8], bytes: &[u8]) -> Result<bool> {
-        self.put_with(id, bytes, &NewObject::default())
+    pub fn insert(&self, id: &[u8], bytes: &[u8]) -> Result<bool> {
+        self.insert_with(id, bytes, &NewObject::default())
     }
 
-    /// [`Objects::put`], with metadata or a time to live.
-    pub fn put_with(&self, id: &[u8], bytes: &[u8], new: &NewObject<'_>) -> Result<bool> {
+    /// [`Objects::insert`], with metadata or a time to live.
+    pub fn insert_with(&self, id: &[u8], bytes: &[u8], new: &NewObject<'_>) -> Result<bool> {
         let Some(mut writer) = self.create(id, bytes.len() as u64, new)? else {
             return Ok(false);
         };
         writer.write(0, bytes);
-        writer.seal()
+        Ok(writer.seal()? == Sealed::HasId)
     }
 
-    /// Makes an object of these bytes and seals it in the place of the one of this id, if there is one. Returns whether
-    /// there was. Views of the old object stay as they are.
+    /// Makes an object of these bytes and seals it, in the place of the one of this id if there is one. Views of the
+    /// old object stay as they are.
     ///
     /// Cost and errors: those of [`Objects::create`] and of [`ObjectWriter::seal_over`].
-    pub fn replace(&self, id: &[u8], bytes: &[u8], new: &NewObject<'_>) -> Result<bool> {
+    pub fn put(&self, id: &[u8], bytes: &[u8]) -> Result<Put> {
+        self.put_with(id, bytes, &NewObject::default())
+    }
+
+    /// [`Objects::put`], with metadata or a time to live.
+    pub fn put_with(&self, id: &[u8], bytes: &[u8], new: &NewObject<'_>) -> Result<Put> {
         let mut writer = self.create_over(id, bytes.len() as u64, new)?;
         writer.write(0, bytes);
         writer.seal_over()
@@ -168,8 +175,8 @@ impl<M: Memory> Objects<M> {
     pub fn wait(&self, id: &[u8], limit: Duration) -> Result<Option<ObjectView<M>>> {
         let until = Instant::now().checked_add(limit);
         let longest = match self.pool.pod().is_in_pod() {
-            true => LOOKS_EVERY_IN_POD,
-            false => LOOKS_EVERY,
+            true => POLL_INTERVAL_IN_POD,
+            false => POLL_INTERVAL,
         };
         loop {
             let event_count = self.store.prepare_wait();
@@ -210,8 +217,8 @@ impl<M: Memory> Objects<M> {
     /// Deletes the object of an id. Returns whether there was one. Its id is free at once; its bytes stay until the
     /// last view of it ends.
     ///
-    /// Cost: two removals from an ordered map, an exchange, and two sync stores; if it was ever viewed, a look at the
-    /// slots of all processes.
+    /// Cost: two removals from an ordered map, an exchange, and two sync stores; if it was ever viewed, a scan of
+    /// the slots of all processes.
     pub fn delete(&self, id: &[u8]) -> Result<bool> {
         self.store.delete(id)
     }
@@ -227,7 +234,7 @@ impl<M: Memory> Objects<M> {
     /// Evicts objects of so many bytes at least, if there are as many that nobody views. Returns how many bytes they
     /// had. Works whatever the settings say.
     ///
-    /// Cost: a look at the slots of all processes; for each object that of [`Objects::delete`].
+    /// Cost: a scan of the slots of all processes; for each object that of [`Objects::delete`].
     pub fn evict(&self, bytes: u64) -> Result<u64> {
         self.store.evict(bytes)
     }
@@ -279,28 +286,27 @@ impl<M: Memory> ObjectWriter<'_, M> {
         }
     }
 
-    /// Seals the object: from now on its id finds it. `false` if another one has the id by now: this
-    /// one is gone then.
+    /// Seals the object: from now on its id finds it, unless another one has the id by now.
     ///
     /// Cost: an insert into an ordered map, and a sync store or two; on incoherent memory the write-back of the bytes.
     ///
     /// Errors: [`Error::Full`](crate::Error::Full); the object is gone.
-    pub fn seal(mut self) -> Result<bool> {
+    pub fn seal(mut self) -> Result<Sealed> {
         match self.unsealed.take() {
             Some(unsealed) => self.store.seal(unsealed),
-            None => Ok(false),
+            None => Ok(Sealed::IdTaken),
         }
     }
 
-    /// Seals the object in the place of the one that has its id, if there is one. Returns whether there was.
+    /// Seals the object, in the place of the one that has its id if there is one.
     ///
     /// Cost: that of [`ObjectWriter::seal`] and of [`Objects::delete`].
     ///
     /// Errors: [`Error::Full`](crate::Error::Full); the object is gone, and the other one is as it was.
-    pub fn seal_over(mut self) -> Result<bool> {
+    pub fn seal_over(mut self) -> Result<Put> {
         match self.unsealed.take() {
             Some(unsealed) => self.store.seal_over(unsealed),
-            None => Ok(false),
+            None => Ok(Put::Inserted),
         }
     }
 }
@@ -339,8 +345,8 @@ pub struct ObjectView<M: Memory = Coherent> {
 }
 
 impl<M: Memory> ObjectView<M> {
-    /// When its time is over, in milliseconds since 1970; 0 for never. A view outlasts that.
-    pub fn expires_ms(&self) -> u64 {
+    /// When its time is over, in milliseconds since 1970; `None` for never. A view outlasts that.
+    pub fn expires_ms(&self) -> Option<u64> {
         self.viewed.expires_ms()
     }
 

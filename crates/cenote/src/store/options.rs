@@ -177,7 +177,7 @@ impl Default for Options {
 /// Reads a size such as `512MiB`, `1GiB` or `4096`. Units are powers of 1024: `KiB`, `MiB`, `GiB`, `TiB`, or the
 /// first letter alone.
 pub fn parse_size(text: &str) -> Result<u64> {
-    let bad = |why| Error::Option {
+    let bad = |why| Error::InvalidOption {
         option: Setting::Size,
         value: text.to_owned(),
         why,

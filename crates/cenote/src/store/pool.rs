@@ -29,7 +29,7 @@ use crate::pod::alloc::{growth, holes};
 use crate::pod::commit::recovery::{self, Recovered};
 use crate::pod::format::geometry::{FRAME, Geometry, NO_HOST, Parameters};
 use crate::pod::format::host_entry;
-use crate::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, Kind, Superblock};
+use crate::pod::format::superblock::{HEADER_BYTES, HOSTS_HIGH, MemoryKind, Superblock};
 use crate::pod::hosts::agent;
 use crate::pod::hosts::lease::{self, HostLease};
 use crate::pod::instance::failures::Failure;
@@ -80,7 +80,7 @@ pub(super) struct Inner<M: Memory> {
 ///
 /// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::NotAPool`](crate::Error::NotAPool),
 /// [`Error::Version`](crate::Error::Version).
-pub fn kind_of(path: &Path) -> Result<Kind> {
+pub fn kind_of(path: &Path) -> Result<MemoryKind> {
     let head = read_head(path, open_to_read(path, Trust::All)?)?;
     Ok(superblock_of(path, &head)?.parameters.kind)
 }
@@ -142,14 +142,14 @@ impl<M: Mapped> Pool<M> {
     ///
     /// Errors: [`Error::CannotCreate`](crate::Error::CannotCreate), [`Error::Unfit`](crate::Error::Unfit),
     /// [`Error::Distrusted`](crate::Error::Distrusted), [`Error::Occupied`](crate::Error::Occupied),
-    /// [`Error::Option`](crate::Error::Option), [`Error::Host`](crate::Error::Host),
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption), [`Error::Host`](crate::Error::Host),
     /// [`Error::LockFile`](crate::Error::LockFile), [`Error::Full`](crate::Error::Full),
     /// [`Error::TooMany`](crate::Error::TooMany), and of too many pools
     /// [`MappingError::TooMany`](crate::report::MappingError::TooMany).
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
         if options.size == 0 {
-            return Err(Error::Option {
+            return Err(Error::InvalidOption {
                 option: Setting::PoolSize,
                 value: "0 bytes".to_owned(),
                 why: "a pool has room for data from the beginning; the size is rounded up to 64 KiB",
@@ -215,8 +215,8 @@ impl<M: Mapped> Pool<M> {
     ///
     /// Errors: [`Error::Unfit`](crate::Error::Unfit), [`Error::Distrusted`](crate::Error::Distrusted),
     /// [`Error::NotAPool`](crate::Error::NotAPool), [`Error::Version`](crate::Error::Version),
-    /// [`Error::Kind`](crate::Error::Kind), [`Error::LockFile`](crate::Error::LockFile),
-    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::Option`](crate::Error::Option),
+    /// [`Error::OtherMemoryKind`](crate::Error::OtherMemoryKind), [`Error::LockFile`](crate::Error::LockFile),
+    /// [`Error::TooMany`](crate::Error::TooMany), [`Error::InvalidOption`](crate::Error::InvalidOption),
     /// [`Error::Host`](crate::Error::Host), and of too many pools
     /// [`MappingError::TooMany`](crate::report::MappingError::TooMany).
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
@@ -306,7 +306,7 @@ impl<M: Memory> Pool<M> {
     /// worker: a load for each place until one is vacant, and some stores. Keep the handle.
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn map(&self, name: &str) -> Result<Map<M>> {
         let map = HashMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
         Ok(Map {
@@ -335,7 +335,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind).
     pub fn ordered(&self, name: &str) -> Result<Ordered<M>> {
         let map = OrderedMap::open_or_create(self.worker()?, name, self.inner.guidelines)?;
         Ok(Ordered {
@@ -498,7 +498,7 @@ impl<M: Memory> Pool<M> {
     }
 
     /// Starts the thread that answers for directory locks, where there is something to answer.
-    pub(super) fn start_lock_agent(&self) -> Result<()> {
+    pub(super) fn start_downconvert_thread(&self) -> Result<()> {
         let mut agent = self
             .inner
             .downconvert_thread
@@ -594,10 +594,10 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
     let head = read_head(path, file.try_clone().map_err(io_error(path))?)?;
     let superblock = superblock_of(path, &head)?;
     let parameters = superblock.parameters;
-    if parameters.kind != Kind::of::<M>() {
-        return Err(Error::Kind {
+    if parameters.kind != MemoryKind::of::<M>() {
+        return Err(Error::OtherMemoryKind {
             pool: parameters.kind,
-            asked: Kind::of::<M>(),
+            asked: MemoryKind::of::<M>(),
         });
     }
     let geometry = Geometry::new(parameters);
@@ -625,7 +625,7 @@ pub(super) fn map_pool<M: Mapped>(path: &Path, trust: Trust) -> Result<(M, Super
 /// The sizes of a new pool and of its tables.
 pub(super) fn parameters<M: Mapped>(options: &Options, max_frames: u64) -> Parameters {
     Parameters {
-        kind: Kind::of::<M>(),
+        kind: MemoryKind::of::<M>(),
         max_frames,
         processes: options.processes,
         workers: options.workers,
@@ -636,7 +636,7 @@ pub(super) fn parameters<M: Mapped>(options: &Options, max_frames: u64) -> Param
 
 /// A new pool's superblock, if its parameters are valid.
 pub(super) fn superblock(parameters: Parameters) -> Result<Superblock> {
-    parameters.check().map_err(|why| Error::Option {
+    parameters.check().map_err(|why| Error::InvalidOption {
         option: Setting::Sizes,
         value: format!("{parameters:?}"),
         why,

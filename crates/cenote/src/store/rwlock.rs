@@ -6,7 +6,6 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use super::pool::Pool;
-use crate::causes::Setting;
 use crate::error::{Error, Result};
 use crate::memory::{Backend, Coherent, Counted, Guarded, Guards, LINE, Memory};
 use crate::sync::directory::DirectoryLock;
@@ -88,8 +87,8 @@ impl<M: Memory> RegionsLockBuilder<'_, M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::Option`](crate::Error::Option).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption).
     pub fn open(self) -> Result<RegionsLock<M>> {
         let lock = DirectoryLock::open_or_create(self.pool.worker()?, &self.name, self.nodes, &self.regions)?;
         RegionsLock::new(lock, self.pool)
@@ -103,8 +102,8 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind);
-    /// [`Error::Option`](crate::Error::Option) if the value has another size.
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind);
+    /// [`Error::OtherValueSize`](crate::Error::OtherValueSize) if the value has another size.
     pub fn rwlock<T: bytemuck::Pod>(&self, name: &str) -> Result<RwLock<T, M>> {
         let builder = self.regions_builder(name).region(size_of::<T>() as u64);
         RwLock::over(builder.open()?)
@@ -115,7 +114,7 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::TooMany`](crate::Error::TooMany); [`Error::Option`](crate::Error::Option) if the value has another
+    /// [`Error::TooMany`](crate::Error::TooMany); [`Error::OtherValueSize`](crate::Error::OtherValueSize) if the value has another
     /// size.
     pub fn existing_rwlock<T: bytemuck::Pod>(&self, name: &str) -> Result<RwLock<T, M>> {
         RwLock::over(self.existing_regions(name)?)
@@ -173,10 +172,9 @@ impl<T: bytemuck::Pod, M: Memory> RwLock<T, M> {
                 pool,
                 of: PhantomData,
             }),
-            found => Err(Error::Option {
-                option: Setting::LockRegions,
-                value: found.map_or(0, |region| region.len).to_string(),
-                why: "the value under this lock has so many bytes, not as many as the type",
+            found => Err(Error::OtherValueSize {
+                has: found.map_or(0, |region| region.len),
+                asked: size_of::<T>() as u64,
             }),
         }
     }
@@ -287,7 +285,7 @@ impl<T: bytemuck::Pod, M: Backend> RwLock<T, M> {
 
 impl<M: Memory> RegionsLock<M> {
     fn new(lock: DirectoryLock<M>, pool: &Pool<M>) -> Result<Self> {
-        pool.start_lock_agent()?;
+        pool.start_downconvert_thread()?;
         Ok(Self {
             lock,
             guards: pool.guards()?,

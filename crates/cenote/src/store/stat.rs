@@ -15,7 +15,7 @@ use crate::pod::format::geometry::FRAME;
 use crate::pod::format::host_entry::{self, HostPhase, HostRecord, HostState};
 use crate::pod::format::record::{Phase, ProcessRecord, State};
 use crate::pod::format::recovery_log::{self, Entry};
-use crate::pod::format::superblock::{EPOCH, EPOCH_FIRST, Kind, RECOVERIES};
+use crate::pod::format::superblock::{EPOCH, EPOCH_FIRST, MemoryKind, RECOVERIES};
 use crate::pod::group::Group;
 use crate::pod::hosts::lease;
 use crate::pod::instance::failures::Failure;
@@ -36,7 +36,7 @@ pub struct Stat {
     /// Its file.
     pub path: std::path::PathBuf,
     /// The memory that it is for.
-    pub kind: Kind,
+    pub kind: MemoryKind,
     /// Its identity.
     pub id: String,
     /// Seconds since 1970 when it was created.

@@ -55,8 +55,8 @@ impl<M: Memory> Pool<M> {
     /// Cost: as of [`Pool::map`].
     ///
     /// Errors: [`Error::TooMany`](crate::Error::TooMany), [`Error::Full`](crate::Error::Full),
-    /// [`Error::Name`](crate::Error::Name), [`Error::OtherKind`](crate::Error::OtherKind),
-    /// [`Error::Option`](crate::Error::Option).
+    /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::OtherKind`](crate::Error::OtherKind),
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption), [`Error::OtherPlan`](crate::Error::OtherPlan).
     pub fn tasks(&self, name: &str, plan: &Plan) -> Result<Tasks<M>> {
         self.with(TaskList::open_or_create(self.worker()?, name, plan)?)
     }

@@ -1,6 +1,6 @@
-//! Arrays of locks: many of one form under one name, in one allocation.
+//! Arrays of locks: many of one kind under one name, in one allocation.
 //!
-//! **State.** A line that says form and number, protected; then the locks, each as it would be alone, with its own
+//! **State.** A line that says kind and number, protected; then the locks, each as it would be alone, with its own
 //! header. So slots name the lock of an array as they name others, and recovery and successors find it by its offset.
 //! All are in incarnation 0, as an array's name is never removed.
 //!
@@ -13,7 +13,7 @@ use super::guard::Release;
 use super::held::Handle;
 use super::object::{LockKind, Object, bytes, write_header};
 use super::{Mutex, QueueLock, ReadWriteLock, SpinLock};
-use crate::causes::{Found, Setting, Structure};
+use crate::causes::{Counted, Found, Setting, Structure};
 use crate::error::{Error, Result};
 use crate::memory::checked::{published, unpublished};
 use crate::memory::{LINE, Memory};
@@ -28,41 +28,41 @@ const MAGIC: u64 = u64::from_le_bytes(*b"CNTLCKS\x01");
 /// The most locks that an array can have.
 pub const LOCKS_MAX: u32 = 1 << 20;
 
-/// A form of lock that arrays can have. Implemented by the locks of this module alone.
-pub trait OfForm<M: Memory>: Release<M> + Sized {
-    /// The form.
-    const FORM: LockKind;
+/// A lock that arrays can have. Implemented by the locks of this module alone.
+pub trait ArrayLock<M: Memory>: Release<M> + Sized {
+    /// Its kind.
+    const KIND: LockKind;
 
     /// The lock of a handle.
     fn of(handle: Handle<M>) -> Result<Self>;
 }
 
-impl<M: Memory> OfForm<M> for SpinLock<M> {
-    const FORM: LockKind = LockKind::Spin;
+impl<M: Memory> ArrayLock<M> for SpinLock<M> {
+    const KIND: LockKind = LockKind::Spin;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Ok(Self(handle))
     }
 }
 
-impl<M: Memory> OfForm<M> for Mutex<M> {
-    const FORM: LockKind = LockKind::Mutex;
+impl<M: Memory> ArrayLock<M> for Mutex<M> {
+    const KIND: LockKind = LockKind::Mutex;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Ok(Self(handle))
     }
 }
 
-impl<M: Memory> OfForm<M> for QueueLock<M> {
-    const FORM: LockKind = LockKind::Queue;
+impl<M: Memory> ArrayLock<M> for QueueLock<M> {
+    const KIND: LockKind = LockKind::Queue;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Ok(Self(handle))
     }
 }
 
-impl<M: Memory> OfForm<M> for ReadWriteLock<M> {
-    const FORM: LockKind = LockKind::Rw;
+impl<M: Memory> ArrayLock<M> for ReadWriteLock<M> {
+    const KIND: LockKind = LockKind::Rw;
 
     fn of(handle: Handle<M>) -> Result<Self> {
         Self::new(handle)
@@ -73,7 +73,7 @@ impl<M: Memory> OfForm<M> for ReadWriteLock<M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array {
     base: u64,
-    form: LockKind,
+    kind: LockKind,
     count: u32,
     /// Bytes of each lock.
     stride: u64,
@@ -87,19 +87,19 @@ impl Array {
         }
         worker.check("an array of locks", base, LINE)?;
         let mem = worker.mem();
-        let (form, count) = (
+        let (kind, count) = (
             LockKind::decode(published(base + 8, 8).read_word(mem)),
             published(base + 16, 8).read_word(mem),
         );
         let is_count = (1..=u64::from(LOCKS_MAX)).contains(&count);
-        let (MAGIC, Some(form), true) = (published(base, 8).read_word(mem), form, is_count) else {
+        let (MAGIC, Some(kind), true) = (published(base, 8).read_word(mem), kind, is_count) else {
             return Err(Error::corrupt("the header of an array of locks", base));
         };
         let array = Self {
             base,
-            form,
+            kind,
             count: count as u32,
-            stride: bytes(worker, form),
+            stride: bytes(worker, kind),
         };
         worker.check("an array of locks", base, LINE + array.stride * count)?;
         Ok(array)
@@ -111,9 +111,9 @@ impl Array {
         check_fits(worker, "the number of locks in an array", self.base, len)
     }
 
-    /// Their form.
-    pub fn form(self) -> LockKind {
-        self.form
+    /// Their kind.
+    pub fn kind(self) -> LockKind {
+        self.kind
     }
 
     /// How many locks it has.
@@ -128,16 +128,16 @@ impl Array {
     /// One of its locks.
     pub fn lock<M: Memory>(self, worker: &Worker<M>, index: u32) -> Result<Object> {
         if index >= self.count {
-            return Err(Error::Option {
-                option: Setting::LockIndex,
-                value: index.to_string(),
-                why: "the array has fewer locks; they are counted from 0",
+            return Err(Error::OutOfRange {
+                what: Counted::Lock,
+                index: index.into(),
+                count: self.count.into(),
             });
         }
         let at = self.offset_of(index);
         match Object::at(worker, at)? {
-            object if object.form() == self.form => Ok(object),
-            _ => Err(Error::corrupt("the form of a lock of an array", at)),
+            object if object.kind() == self.kind => Ok(object),
+            _ => Err(Error::corrupt("the kind of a lock of an array", at)),
         }
     }
 
@@ -159,31 +159,31 @@ impl Array {
 }
 
 /// Allocates and initialises an array, as the worker's auxiliary object.
-fn create<M: Memory>(worker: &Worker<M>, form: LockKind, count: u32) -> Result<u64> {
-    let stride = bytes(worker, form);
+fn create<M: Memory>(worker: &Worker<M>, kind: LockKind, count: u32) -> Result<u64> {
+    let stride = bytes(worker, kind);
     let len = LINE + stride * u64::from(count);
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
     unpublished(base, len).zero(mem);
     unpublished(base, 8).write_word(mem, MAGIC);
-    unpublished(base + 8, 8).write_word(mem, form.encode());
+    unpublished(base + 8, 8).write_word(mem, kind.encode());
     unpublished(base + 16, 8).write_word(mem, u64::from(count));
     for index in 0..u64::from(count) {
-        write_header(mem, base + LINE + stride * index, form);
+        write_header(mem, base + LINE + stride * index, kind);
     }
     // As for a single lock.
     mem.invalidate(base, len);
     Ok(base)
 }
 
-/// An array of locks of one form, as one thread has it open.
-pub struct LockArray<M: Memory, L: OfForm<M>> {
+/// An array of locks of one kind, as one thread has it open.
+pub struct LockArray<M: Memory, L: ArrayLock<M>> {
     worker: Rc<Worker<M>>,
     array: Array,
     of: PhantomData<L>,
 }
 
-impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
+impl<M: Memory, L: ArrayLock<M>> LockArray<M, L> {
     /// Opens the array of a name, or creates it with so many locks.
     ///
     /// Cost: a search of the names; for a new array an allocation, and a write of each lock, under the directory's
@@ -191,13 +191,13 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, count: u32) -> Result<Self> {
         if count == 0 || count > LOCKS_MAX {
-            return Err(Error::Option {
+            return Err(Error::InvalidOption {
                 option: Setting::LockCount,
                 value: count.to_string(),
                 why: "an array has 1 to 1048576 locks",
             });
         }
-        let build = || create(&worker, L::FORM, count);
+        let build = || create(&worker, L::KIND, count);
         let named = directory::find_or_create(&worker, name, KIND_LOCKS, build)?;
         Self::named(worker, named, Some(count))
     }
@@ -222,11 +222,11 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
             });
         }
         let array = Array::at(&worker, named.offset)?;
-        if array.form != L::FORM || count.is_some_and(|count| count != array.count) {
+        if array.kind != L::KIND || count.is_some_and(|count| count != array.count) {
             return Err(Error::OtherArray {
                 name: named.name,
                 count: array.count,
-                kind: array.form,
+                kind: array.kind,
             });
         }
         Ok(Self {
@@ -246,7 +246,7 @@ impl<M: Memory, L: OfForm<M>> LockArray<M, L> {
     ///
     /// Cost: two words of the lock's header.
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::InvalidOption`](crate::Error::InvalidOption).
     pub fn at(&self, index: u32) -> Result<L> {
         let object = self.array.lock(&self.worker, index)?;
         L::of(Handle::new(self.worker.clone(), object, 0))

@@ -77,7 +77,7 @@ impl<M: Memory> Handle<M> {
         let free = free_in(incarnation);
         Self {
             free,
-            end_free: if object.form() == LockKind::Queue { free } else { 0 },
+            end_free: if object.kind() == LockKind::Queue { free } else { 0 },
             incarnation,
             count: object.count(),
             mem: worker.mem().clone(),

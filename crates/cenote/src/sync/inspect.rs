@@ -54,14 +54,14 @@ pub fn inspect<M: Memory>(worker: &Worker<M>, object: Object) -> Result<LockStat
         })
     };
     let word = object.word().load(mem);
-    let owner = match object.form() {
+    let owner = match object.kind() {
         LockKind::Queue => owner_of_queue(worker, object)?,
         LockKind::Semaphore | LockKind::Condvar => None,
         _ if is_nobody(word) => None,
         _ => Some(word),
     };
     let mut seen = LockState {
-        kind: object.form(),
+        kind: object.kind(),
         owner: owner.map(holder).transpose()?,
         readers: Vec::new(),
         waiting: Vec::new(),

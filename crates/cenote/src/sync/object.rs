@@ -1,5 +1,5 @@
 //! A lock's bytes in the pool. They stay as long as the pool does. If the lock's name is removed, another lock of the
-//! same form may use them.
+//! same kind may use them.
 //!
 //! | line | words |
 //! |---|---|
@@ -38,14 +38,14 @@ pub const PERMITS_MAX: u32 = 496;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
     base: u64,
-    form: LockKind,
+    kind: LockKind,
     bytes: u64,
 }
 
 /// Bytes of a lock.
-pub(super) fn bytes<M: Memory>(worker: &Worker<M>, form: LockKind) -> u64 {
+pub(super) fn bytes<M: Memory>(worker: &Worker<M>, kind: LockKind) -> u64 {
     let places = u64::from(worker.geometry().parameters.workers);
-    match form {
+    match kind {
         LockKind::Rw => HEAD_BYTES + places.div_ceil(8 * LINE) * LINE,
         LockKind::Semaphore => HEAD_BYTES + PERMIT_BYTES * u64::from(PERMITS_MAX),
         _ => HEAD_BYTES,
@@ -56,21 +56,21 @@ impl Object {
     /// Opens the lock of a name, or creates it. Returns the lock and its incarnation.
     ///
     /// Cost: a search of the names; for a new lock a search of the entries under the directory's lock, and an
-    /// allocation if no removed lock has the form.
-    pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, form: LockKind) -> Result<(Self, u64)> {
-        Self::open_or_create_for(worker, name, form, 0)
+    /// allocation if no removed lock has the kind.
+    pub fn open_or_create<M: Memory>(worker: &Worker<M>, name: &str, kind: LockKind) -> Result<(Self, u64)> {
+        Self::open_or_create_for(worker, name, kind, 0)
     }
 
     /// The same. A new semaphore gets so many permits.
     pub(super) fn open_or_create_for<M: Memory>(
         worker: &Worker<M>,
         name: &str,
-        form: LockKind,
+        kind: LockKind,
         permits: u32,
     ) -> Result<(Self, u64)> {
         let making = Making {
-            form: form.encode() - 1,
-            build: &|| create(worker, form),
+            kind: kind.encode() - 1,
+            build: &|| create(worker, kind),
             ready: &|object, incarnation| {
                 // NO PAIR: unshared
                 Self::at(worker, object)?
@@ -80,13 +80,13 @@ impl Object {
             },
         };
         let named = rename::find_or_make(worker, name, &making)?;
-        Self::named(worker, named, form)
+        Self::named(worker, named, kind)
     }
 
     /// Opens the lock of a name, if there is one.
-    pub fn open<M: Memory>(worker: &Worker<M>, name: &str, form: LockKind) -> Result<(Self, u64)> {
+    pub fn open<M: Memory>(worker: &Worker<M>, name: &str, kind: LockKind) -> Result<(Self, u64)> {
         match directory::find(worker, name)? {
-            Some(named) => Self::named(worker, named, form),
+            Some(named) => Self::named(worker, named, kind),
             None => Err(Error::NoSuch {
                 kind: Structure::Lock,
                 name: name.to_owned(),
@@ -94,7 +94,7 @@ impl Object {
         }
     }
 
-    fn named<M: Memory>(worker: &Worker<M>, named: Named, form: LockKind) -> Result<(Self, u64)> {
+    fn named<M: Memory>(worker: &Worker<M>, named: Named, kind: LockKind) -> Result<(Self, u64)> {
         let other = |kind| Error::OtherKind {
             kind,
             name: named.name.clone(),
@@ -106,9 +106,9 @@ impl Object {
             _ => return Err(other(Found::IsNot(Structure::Lock))),
         }
         let object = Self::at(worker, named.offset)?;
-        match object.form == form {
+        match object.kind == kind {
             true => Ok((object, named.incarnation)),
-            false => Err(other(Found::Is(Structure::LockOf(object.form)))),
+            false => Err(other(Found::Is(Structure::LockOf(object.kind)))),
         }
     }
 
@@ -119,13 +119,13 @@ impl Object {
         }
         worker.check("a lock", base, HEAD_BYTES)?;
         let mem = worker.mem();
-        let form = LockKind::decode(published(base + 8, 8).read_word(mem));
-        let (MAGIC, Some(form)) = (published(base, 8).read_word(mem), form) else {
+        let kind = LockKind::decode(published(base + 8, 8).read_word(mem));
+        let (MAGIC, Some(kind)) = (published(base, 8).read_word(mem), kind) else {
             return Err(Error::corrupt("a lock's header", base));
         };
-        let bytes = bytes(worker, form);
+        let bytes = bytes(worker, kind);
         worker.check("a lock", base, bytes)?;
-        Ok(Self { base, form, bytes })
+        Ok(Self { base, kind, bytes })
     }
 
     /// Where it begins.
@@ -134,9 +134,9 @@ impl Object {
         self.base
     }
 
-    /// Its form.
-    pub fn form(self) -> LockKind {
-        self.form
+    /// Its kind.
+    pub fn kind(self) -> LockKind {
+        self.kind
     }
 
     /// The word that decides who owns it.
@@ -166,7 +166,7 @@ impl Object {
     /// The end of the queue of waiters.
     #[inline]
     pub(super) fn end(self) -> SyncWord {
-        match self.form {
+        match self.kind {
             LockKind::Queue => self.word(),
             _ => sync_word(self.base + 3 * LINE),
         }
@@ -200,9 +200,9 @@ impl Object {
         (sync_word(at), sync_word(at + 8))
     }
 
-    /// The words of all permits, used or not, each with its note. Other forms have none.
+    /// The words of all permits, used or not, each with its note. Other kinds have none.
     pub(super) fn all_permits(self) -> impl Iterator<Item = (SyncWord, SyncWord)> {
-        let count = if self.form == LockKind::Semaphore {
+        let count = if self.kind == LockKind::Semaphore {
             PERMITS_MAX
         } else {
             0
@@ -211,26 +211,26 @@ impl Object {
     }
 
     /// The bits of 64 worker places, the bit of place 64 × `n` lowest; `None` beyond the last place, and in other
-    /// forms.
+    /// kinds.
     pub fn readers(self, n: u32) -> Option<SyncWord> {
         let at = HEAD_BYTES + 8 * u64::from(n);
-        (self.form == LockKind::Rw && at < self.bytes).then(|| sync_word(self.base + at))
+        (self.kind == LockKind::Rw && at < self.bytes).then(|| sync_word(self.base + at))
     }
 }
 
 /// Writes a lock's header into zeroes.
-pub(super) fn write_header<M: Memory>(mem: &M, base: u64, form: LockKind) {
+pub(super) fn write_header<M: Memory>(mem: &M, base: u64, kind: LockKind) {
     unpublished(base, 8).write_word(mem, MAGIC);
-    unpublished(base + 8, 8).write_word(mem, form.encode());
+    unpublished(base + 8, 8).write_word(mem, kind.encode());
 }
 
 /// Allocates and initialises a lock, as the worker's auxiliary object.
-fn create<M: Memory>(worker: &Worker<M>, form: LockKind) -> Result<u64> {
-    let len = bytes(worker, form);
+fn create<M: Memory>(worker: &Worker<M>, kind: LockKind) -> Result<u64> {
+    let len = bytes(worker, kind);
     let base = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
     let mem = worker.mem();
     unpublished(base, len).zero(mem);
-    write_header(mem, base, form);
+    write_header(mem, base, kind);
     unpublished(base + COUNT_AT, 8).write_word(mem, UNNAMED);
     // From here on others access these words past the cache; no line of this host may cover them. Complete before the
     // object is published with its name.

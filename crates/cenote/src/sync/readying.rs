@@ -12,7 +12,7 @@ use crate::pod::lock::is_gone;
 /// handle. The caller has the directory's lock, so nobody alive is removing it.
 pub(super) fn ready<M: Memory>(worker: &Worker<M>, offset: u64, incarnation: u64) -> Result<bool> {
     let (mem, object, free) = (worker.mem(), Object::at(worker, offset)?, free_in(incarnation));
-    if object.form() == LockKind::Queue {
+    if object.kind() == LockKind::Queue {
         end_queue(worker, object, free)?;
     } else {
         let seen = object.word().load(mem);

@@ -82,7 +82,7 @@ fn recover_in<M: Memory>(worker: &Worker<M>, object: Object, slot: Slot) -> Resu
         }
         SlotState::Reading | SlotState::Waiting => rest(worker, slot, turn),
     }
-    if object.form() != LockKind::Queue {
+    if object.kind() != LockKind::Queue {
         // PAIRS WITH: sync::held::Handle::take
         let owner = slot.owner().load(mem);
         if is_gone(worker, owner)? {
@@ -117,7 +117,7 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
             Some(behind) => behind.place.0,
             None => front
                 .from
-                .filter(|_| object.form() == LockKind::Queue)
+                .filter(|_| object.kind() == LockKind::Queue)
                 .map_or(0, dirty),
         };
         // NO PAIR: claim
@@ -147,7 +147,7 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
 /// looked at: those that a crash leaves are found when the place is recovered again.
 fn recover_passed<M: Memory>(worker: &Worker<M>, object: Object) -> Result<()> {
     let mem = worker.mem();
-    if object.form() == LockKind::Spin {
+    if object.kind() == LockKind::Spin {
         return Ok(());
     }
     let mut is_end_recovered = false;

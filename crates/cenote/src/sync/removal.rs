@@ -69,7 +69,7 @@ pub fn remove<M: Memory>(worker: Rc<Worker<M>>, name: &str, timeout: Timeout) ->
     let held = || Error::LockHeld {
         name: name.to_owned(),
     };
-    match Object::at(&worker, found.offset)?.form() {
+    match Object::at(&worker, found.offset)?.kind() {
         LockKind::Spin => {
             let lock = SpinLock::open(worker, name)?;
             lock.lock_with(timeout)?.ok_or_else(held)?.remove()

@@ -4,7 +4,7 @@
 //! **The worker waited for** changes a word (its slot's turn, or the lock's word), then checks the event count beside
 //! it for sleepers, and notifies. **The waiter** prepares to wait on the event count, has a barrier executed for the
 //! other, reads the word once more, and sleeps. So at least one of the two sees the other
-//! ([`Handle::store_and_notify`](super::held::Handle::tell)). A worker that has waited in a queue announces the end of its turn,
+//! ([`Handle::store_and_notify`](super::held::Handle::store_and_notify)). A worker that has waited in a queue announces the end of its turn,
 //! and its slot says so: where everybody waits, nobody pays for barriers.
 //!
 //! **A crash** of the worker waited for, before it has notified, wakes the sleeper through the death slot. So a waiter

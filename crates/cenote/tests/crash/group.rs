@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cenote::memory::Mapped;
 use cenote::pod::format::host_entry::HostInstance;
-use cenote::pod::group::{self, Event, Kind, Status};
+use cenote::pod::group::{self, Event, EventKind, Status};
 use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Membership, Noncoherent, Pool};
 
@@ -58,16 +58,16 @@ fn check<M: Mapped>(case: &Case<'_, M>, mut survivor: Membership<M>) -> Outcome 
         let number = n as u64 + 1;
         let was_here = here.get(event.member.as_str()).copied();
         let fits = match event.kind {
-            Kind::Joined => was_here.is_none(),
-            Kind::Rejoined => was_here == Some(false),
-            Kind::Left | Kind::Died => was_here == Some(true),
-            Kind::HostDied => event.host == HOST.host,
+            EventKind::Joined => was_here.is_none(),
+            EventKind::Rejoined => was_here == Some(false),
+            EventKind::Left | EventKind::Died => was_here == Some(true),
+            EventKind::HostDied => event.host == HOST.host,
         };
         if !fits || event.number != number {
             return Err(format!("event {number} makes no sense: {events:#?}"));
         }
-        if event.kind != Kind::HostDied {
-            let is_here = matches!(event.kind, Kind::Joined | Kind::Rejoined);
+        if event.kind != EventKind::HostDied {
+            let is_here = matches!(event.kind, EventKind::Joined | EventKind::Rejoined);
             here.insert(&event.member, is_here);
         }
     }

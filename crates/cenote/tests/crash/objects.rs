@@ -44,7 +44,7 @@ pub fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
     for n in 0..OBJECTS {
         let id = n.to_le_bytes();
         journal.write(BEGUN, n, 1)?;
-        if !objects.put(&id, &bytes(n, 1)).map_err(text)? {
+        if !objects.insert(&id, &bytes(n, 1)).map_err(text)? {
             return Err(format!("there is an object {n}"));
         }
         journal.write(ACKNOWLEDGED, n, 1)?;
@@ -55,9 +55,7 @@ pub fn work<M: Mapped>(path: &Path, journal: &Path) -> Outcome {
         );
         views.push(objects.get(&id).map_err(text)?);
         journal.write(BEGUN, n, 2)?;
-        objects
-            .replace(&id, &bytes(n, 2), &NewObject::default())
-            .map_err(text)?;
+        objects.put(&id, &bytes(n, 2)).map_err(text)?;
         journal.write(ACKNOWLEDGED, n, 2)?;
         if n % 3 == 0 {
             views.push(objects.get(&id).map_err(text)?);
@@ -134,7 +132,7 @@ fn kill_and_check<M: Mapped>(
     }
     for store in &report.objects {
         let found = &store.found;
-        if found.unnamed + found.lost + found.evicted > 0 || !found.held.is_empty() {
+        if found.unnamed + found.lost + found.evicted > 0 || !found.holders.is_empty() {
             return Err(format!("{store:?}"));
         }
     }

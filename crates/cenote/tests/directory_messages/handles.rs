@@ -155,10 +155,13 @@ fn misuse_and_timeouts_are_told() {
     };
     assert_eq!(one.existing_regions("none").err(), Some(missing));
     let long = "x".repeat(181);
-    assert_eq!(one.rwlock::<u32>(&long).err(), Some(Error::Name { name: long }));
+    assert_eq!(
+        one.rwlock::<u32>(&long).err(),
+        Some(Error::InvalidName { name: long })
+    );
     assert_eq!(
         one.rwlock::<u32>("").err(),
-        Some(Error::Name { name: String::new() })
+        Some(Error::InvalidName { name: String::new() })
     );
     let too_much = one.regions_builder("much").region(1 << 20).region(1);
     assert_eq!(too_much.open().err(), Some(Error::Regions));

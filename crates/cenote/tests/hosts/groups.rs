@@ -1,6 +1,6 @@
 //! Members of groups on several hosts: the events that living members get when a host is fenced.
 
-use cenote::group::{Event, Kind};
+use cenote::group::{Event, EventKind};
 use cenote::memory::Mapped;
 use cenote::{Membership, Pool};
 
@@ -14,7 +14,7 @@ fn next<M: Mapped>(member: &mut Membership<M>) -> Outcome<Event> {
 }
 
 /// Checks that the next event is of this kind, and of this member, or of a host if that is empty.
-fn hear<M: Mapped>(told: &mut Membership<M>, kind: Kind, member: &str, host: u32) -> Outcome<Event> {
+fn hear<M: Mapped>(told: &mut Membership<M>, kind: EventKind, member: &str, host: u32) -> Outcome<Event> {
     let event = next(told)?;
     let fits = event.kind == kind && event.member == member && event.host == host;
     match fits {
@@ -45,12 +45,12 @@ impl Crew {
 
 /// The events that must come once host 2 is fenced: its death, and then those of its members.
 fn hear_its_end<M: Mapped>(told: &mut Membership<M>, generation: u32) -> Outcome {
-    let end = hear(told, Kind::HostDied, "", 2)?;
+    let end = hear(told, EventKind::HostDied, "", 2)?;
     ensure(end.identity == u64::from(generation), || {
         format!("another generation has died: {end:?}")
     })?;
     for name in ["one", "two"] {
-        hear(told, Kind::Died, name, 2)?;
+        hear(told, EventKind::Died, name, 2)?;
     }
     Ok(())
 }
@@ -60,7 +60,7 @@ fn begin<M: Mapped>(pool: &Pool<M>) -> Outcome<Membership<M>> {
         .group(GROUP, TOKEN)
         .and_then(|group| group.join("home"))
         .map_err(text)?;
-    hear(&mut member, Kind::Joined, "home", HOME)?;
+    hear(&mut member, EventKind::Joined, "home", HOME)?;
     Ok(member)
 }
 
@@ -81,7 +81,7 @@ pub fn told<M: Mapped>() -> Outcome {
     let mut member = begin(home.pool())?;
     let mut monitor = home.start("monitor", 1, &[])?;
     monitor.hear("Leads")?;
-    for (generation, kind) in [(0, Kind::Joined), (1, Kind::Rejoined)] {
+    for (generation, kind) in [(0, EventKind::Joined), (1, EventKind::Rejoined)] {
         let two = Crew::start(&home, 2)?;
         for name in ["one", "two"] {
             hear(&mut member, kind, name, 2)?;
@@ -108,7 +108,7 @@ pub fn told_by_the_next<M: Mapped>() -> Outcome {
     first.hear("Leads")?;
     let two = Crew::start(&home, 2)?;
     for name in ["one", "two"] {
-        hear(&mut member, Kind::Joined, name, 2)?;
+        hear(&mut member, EventKind::Joined, name, 2)?;
     }
     two.agent.signal(libc::SIGSTOP);
     first.is_killed()?;

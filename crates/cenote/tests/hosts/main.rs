@@ -665,7 +665,9 @@ fn fenced_by_command<M: Mapped>() -> Outcome {
 fn refusals<M: Mapped>() -> Outcome {
     let home = Home::<M>::new()?;
     let refuses = |result: cenote::Result<()>, words: &str| match result {
-        Err(error @ (Error::Host { .. } | Error::Option { .. })) if error.to_string().contains(words) => {
+        Err(error @ (Error::Host { .. } | Error::InvalidOption { .. }))
+            if error.to_string().contains(words) =>
+        {
             Ok(())
         }
         other => Err(format!("{words:?} was expected, and came: {other:?}")),

@@ -13,9 +13,9 @@ use cenote_ycsb::{Action, Operation, Workload, key_of_record};
 use super::plan::{ACTIONS, Form, Measured, Plan, place};
 use super::{Args, report};
 use super::{SAMPLE, histogram};
+use crate::collection::CollectionKind;
 use crate::commands::cluster::place::ClusterArg;
 use crate::failure::Failure;
-use crate::map::MapKind;
 use crate::output::Output;
 use crate::threads::start_all;
 
@@ -28,8 +28,9 @@ enum Target {
 impl Target {
     fn open(plan: &Plan, options: &Options) -> Result<Self, Failure> {
         Ok(match plan.map {
-            MapKind::Hash => Self::Hash(Map::open(options)?),
-            MapKind::Ordered => Self::Ordered(OrderedMap::open(options, plan.name.as_bytes())?),
+            CollectionKind::Hash => Self::Hash(Map::open(options)?),
+            CollectionKind::Ordered => Self::Ordered(OrderedMap::open(options, plan.name.as_bytes())?),
+            CollectionKind::Objects => return Err(Failure::misuse("a cluster has no object stores")),
         })
     }
 
@@ -93,7 +94,7 @@ pub fn run(cluster: &ClusterArg, args: Args, out: &Output) -> Result<ExitCode, F
     let (map, batch) = (args.kind_of_map()?, args.batch());
     let workloads = args.workload.0;
     let is_all = workloads.len() > 1;
-    let has_order = map == MapKind::Ordered;
+    let has_order = map == CollectionKind::Ordered;
     if !is_all && workloads.contains(&Workload::E) && !has_order {
         return Err(Failure::misuse(
             "workload E scans, and a cluster's hash map has no order: add --map ordered",

@@ -10,14 +10,14 @@ mod share;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, ExitCode, Stdio};
 
-use cenote::{Kind, Options, kind_of};
+use cenote::{MemoryKind, Options, kind_of};
 use cenote_ycsb::Workload;
 use serde::{Deserialize, Serialize};
 
 use self::plan::{Form, Measured, Plan, ValueSize};
 pub use self::share::{SAMPLE, histogram};
+use crate::collection::CollectionKind;
 use crate::failure::Failure;
-use crate::map::MapKind;
 use crate::memory::MemoryArgs;
 use crate::output::Output;
 use crate::place::Place;
@@ -88,21 +88,24 @@ enum BenchMap {
     Hash,
     /// Ordered maps
     Ordered,
+    /// Object stores: a read views an object where it is, a write makes and seals one
+    Objects,
     /// Near-memory maps: batches are executed by modules, which this process has for the benchmark alone
     Near,
 }
 
 impl Args {
     /// The kind of a map in a pool or a cluster.
-    fn kind_of_map(&self) -> Result<MapKind, Failure> {
+    fn kind_of_map(&self) -> Result<CollectionKind, Failure> {
         if self.near.is_given() {
             return Err(Failure::misuse(
                 "--modules, --nodes, --simulated, --alpha and --static go with --map near",
             ));
         }
         match self.map {
-            BenchMap::Hash => Ok(MapKind::Hash),
-            BenchMap::Ordered => Ok(MapKind::Ordered),
+            BenchMap::Hash => Ok(CollectionKind::Hash),
+            BenchMap::Ordered => Ok(CollectionKind::Ordered),
+            BenchMap::Objects => Ok(CollectionKind::Objects),
             BenchMap::Near => Err(Failure::misuse("a near-memory map is in no pool and no cluster")),
         }
     }
@@ -156,7 +159,7 @@ fn batch(text: &str) -> Result<u64, String> {
 
 fn place(args: &Args) -> Result<Place, Failure> {
     if let Some(name) = &args.pool {
-        if args.memory.kind() != Kind::Coherent {
+        if args.memory.kind() != MemoryKind::Coherent {
             return Err(Failure::misuse(
                 "a pool has the kind of memory that it was created with; leave out --noncoherent and --delegated",
             ));
@@ -182,6 +185,15 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     if let Some(cluster) = named.and_then(|pool| pool.cluster(&args.token)) {
         return cluster::run(&cluster, args, out);
     }
+    let mut workloads = args.workload.0.clone();
+    if map == CollectionKind::Objects {
+        if workloads == [Workload::E] {
+            return Err(Failure::misuse(
+                "workload E scans, and objects are listed by prefix alone: add --map ordered",
+            ));
+        }
+        workloads.retain(|workload| *workload != Workload::E);
+    }
     let place = place(&args)?;
     let kind = kind_of(place.path())?.name();
     let mut plan = Plan {
@@ -200,7 +212,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         first_worker: 0,
         workers: args.threads * args.processes,
     };
-    for (n, workload) in [Workload::Load].into_iter().chain(args.workload.0).enumerate() {
+    for (n, workload) in [Workload::Load].into_iter().chain(workloads).enumerate() {
         plan.workload = workload.name().to_owned();
         let measured = if args.processes == 1 {
             share::run(&plan, || ())?

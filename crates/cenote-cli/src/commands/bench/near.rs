@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cenote::Kind;
+use cenote::MemoryKind;
 use cenote_cluster::near::{Nodes, Options as NodesOptions};
 use cenote_near::map::{Answer, Config, Map, MapError, Moves, Operation};
 use cenote_near::modules::{Counters, Modules, Profile};
@@ -189,7 +189,7 @@ impl Plan {
             || args.processes > 1
             || args.count
             || args.guidelines != Form::P3
-            || args.memory.kind() != Kind::Coherent
+            || args.memory.kind() != MemoryKind::Coherent
             || !is_default(args.value_size);
         if has_others {
             return Err(Failure::misuse(

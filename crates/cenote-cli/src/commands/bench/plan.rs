@@ -7,7 +7,7 @@ use cenote::memory::Counts;
 use cenote_ycsb::{Action, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::map::MapKind;
+use crate::collection::CollectionKind;
 
 /// Which of the paper's guidelines are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ pub struct Plan {
     /// The pool.
     pub pool: PathBuf,
     /// The map's kind.
-    pub map: MapKind,
+    pub map: CollectionKind,
     /// The map's name.
     pub name: String,
     /// The workload's name.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::plan::{ACTIONS, COUNTS, Measured, Plan};
 use super::share::{SAMPLE, histogram};
+use crate::collection::CollectionKind;
 use crate::failure::Failure;
-use crate::map::MapKind;
 use crate::output::count;
 
 /// One workload's outcome.
@@ -22,7 +22,7 @@ pub struct Report {
     threads: u64,
     batch: usize,
     kind: &'static str,
-    map: MapKind,
+    map: CollectionKind,
     /// None of a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     guidelines: Option<super::plan::Form>,
@@ -89,7 +89,7 @@ pub fn report(
             .map(|(name, count)| ((*name).to_owned(), per_operation(count)))
             .collect()
     });
-    let note = (plan.workload == "e" && plan.map == MapKind::Hash).then_some(
+    let note = (plan.workload == "e" && plan.map == CollectionKind::Hash).then_some(
         "the map has no order: a scan reads the next pairs of a walk of the whole map, not a range of keys",
     );
     Ok(Report {
@@ -120,8 +120,8 @@ impl Report {
     fn where_it_is(&self) -> String {
         match self.guidelines {
             Some(form) => format!(
-                "{} map, {} memory, guidelines {}",
-                self.map.name(),
+                "{}, {} memory, guidelines {}",
+                self.map.noun(),
                 self.kind,
                 form.name()
             ),

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use cenote::index::hash::iter::Cursor;
 use cenote::memory::{Counting, Counts, Memory};
-use cenote::{Coherent, Delegated, Kind, Map, Noncoherent, Options, Pool, Range, Replace, kind_of};
+use cenote::{Coherent, Delegated, Map, MemoryKind, Noncoherent, Options, Pool, Range, Replace, kind_of};
 use cenote_ycsb::{Action, Operation, key_of_record};
 use hdrhistogram::Histogram;
 
 use super::plan::{ACTIONS, Measured, Plan, counts_array, place};
+use crate::collection::Collection;
 use crate::failure::Failure;
-use crate::map::{AnyMap, MapKind};
+use crate::map::AnyMap;
 use crate::threads::start_all;
 
 /// Of so many operations one is timed; a prime, so that it does not keep step with anything.
@@ -32,16 +33,18 @@ pub fn run(plan: &Plan, ready: impl FnOnce()) -> Result<Measured, Failure> {
     };
     let options = crate::pool::on_this_host(path, &options)?;
     match (kind_of(path)?, plan.count) {
-        (Kind::Coherent, false) => run_threads(&Pool::<Coherent>::open(path, &options)?, plan, ready),
-        (Kind::Coherent, true) => {
+        (MemoryKind::Coherent, false) => run_threads(&Pool::<Coherent>::open(path, &options)?, plan, ready),
+        (MemoryKind::Coherent, true) => {
             run_threads(&Pool::<Counting<Coherent>>::open(path, &options)?, plan, ready)
         }
-        (Kind::Noncoherent, false) => run_threads(&Pool::<Noncoherent>::open(path, &options)?, plan, ready),
-        (Kind::Noncoherent, true) => {
+        (MemoryKind::Noncoherent, false) => {
+            run_threads(&Pool::<Noncoherent>::open(path, &options)?, plan, ready)
+        }
+        (MemoryKind::Noncoherent, true) => {
             run_threads(&Pool::<Counting<Noncoherent>>::open(path, &options)?, plan, ready)
         }
-        (Kind::Delegated, false) => run_threads(&Pool::<Delegated>::open(path, &options)?, plan, ready),
-        (Kind::Delegated, true) => {
+        (MemoryKind::Delegated, false) => run_threads(&Pool::<Delegated>::open(path, &options)?, plan, ready),
+        (MemoryKind::Delegated, true) => {
             run_threads(&Pool::<Counting<Delegated>>::open(path, &options)?, plan, ready)
         }
     }
@@ -77,7 +80,7 @@ fn run_thread<M: Memory>(
 ) -> Result<Measured, Failure> {
     // Whatever goes wrong, the others wait at the barrier.
     let prepared = (|| {
-        let map = AnyMap::open(pool, &plan.name, plan.map == MapKind::Ordered)?;
+        let map = Collection::open(pool, &plan.name, plan.map)?;
         let mut stream = plan.spec(thread).map_err(Failure::Misuse)?.stream();
         let slice: Vec<Operation> = stream.by_ref().take(SLICE).collect();
         Ok::<_, Failure>((map, stream, slice))
@@ -111,7 +114,7 @@ fn run_thread<M: Memory>(
 }
 
 struct Runner<M: Memory> {
-    map: AnyMap<M>,
+    map: Collection<M>,
     measured: Measured,
     histograms: Vec<Histogram<u32>>,
     /// Values are its beginnings.
@@ -131,7 +134,7 @@ pub fn histogram() -> Result<Histogram<u32>, Failure> {
 }
 
 impl<M: Memory> Runner<M> {
-    fn new(map: AnyMap<M>, plan: &Plan) -> Result<Self, Failure> {
+    fn new(map: Collection<M>, plan: &Plan) -> Result<Self, Failure> {
         let value = (0..plan.value_size.most)
             .map(|n| (n as u64).wrapping_mul(0x9e37_79b9) as u8)
             .collect();
@@ -207,15 +210,11 @@ impl<M: Memory> Runner<M> {
 
     #[inline]
     fn read(&mut self, key: &[u8; 8]) -> cenote::Result<()> {
-        let found = match &self.map {
-            AnyMap::Hash(map) => map.get(key)?,
-            AnyMap::Ordered(map) => map.get(key)?,
-        };
-        match found {
-            Some(value) => touch(&value),
-            None => self.measured.misses += 1,
-        }
-        Ok(())
+        let measured = &mut self.measured;
+        self.map.with_value(key, |value| match value {
+            Some(value) => touch(value),
+            None => measured.misses += 1,
+        })
     }
 
     /// The next value to write.
@@ -235,16 +234,17 @@ impl<M: Memory> Runner<M> {
     }
 
     fn scan(&mut self, from: &[u8; 8], length: u32) -> cenote::Result<()> {
+        let length = u64::from(length);
         let mut seen = 0;
         match &self.map {
-            AnyMap::Hash(map) => {
-                seen = walk(map, &mut self.cursor, u64::from(length))?;
-            }
-            AnyMap::Ordered(map) => map.scan(Range { from, to: None }, |_, value| {
+            Collection::Map(AnyMap::Hash(map)) => seen = walk(map, &mut self.cursor, length)?,
+            Collection::Map(AnyMap::Ordered(map)) => map.scan(Range { from, to: None }, |_, value| {
                 touch(value);
                 seen += 1;
-                seen < u64::from(length)
+                seen < length
             })?,
+            // They are not scanned, so no such workload comes here.
+            Collection::Objects(_) => {}
         }
         self.measured.scanned += seen;
         Ok(())

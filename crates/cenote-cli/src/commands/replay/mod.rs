@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cenote::memory::Memory;
-use cenote::{Kind, Options, Pool, kind_of};
+use cenote::{MemoryKind, Options, Pool, kind_of};
 use cenote_ycsb::trace::{Action, Record};
 
 use self::batch::{Batch, Deal};
@@ -101,9 +101,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
                 ..defaults
             };
             let kind = match args.memory {
-                None | Some(MemoryArg::Coherent) => Kind::Coherent,
-                Some(MemoryArg::Noncoherent) => Kind::Noncoherent,
-                Some(MemoryArg::Delegated) => Kind::Delegated,
+                None | Some(MemoryArg::Coherent) => MemoryKind::Coherent,
+                Some(MemoryArg::Noncoherent) => MemoryKind::Noncoherent,
+                Some(MemoryArg::Delegated) => MemoryKind::Delegated,
             };
             Place::temporary("cenote-replay-", kind, &options)?
         }

@@ -132,9 +132,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     args.check()?;
     let time = args.time()?;
     let kinds = match args.memory {
-        MemoryKind::Coherent => vec![cenote::Kind::Coherent],
-        MemoryKind::Noncoherent => vec![cenote::Kind::Noncoherent],
-        MemoryKind::Both => vec![cenote::Kind::Coherent, cenote::Kind::Noncoherent],
+        MemoryKind::Coherent => vec![cenote::MemoryKind::Coherent],
+        MemoryKind::Noncoherent => vec![cenote::MemoryKind::Noncoherent],
+        MemoryKind::Both => vec![cenote::MemoryKind::Coherent, cenote::MemoryKind::Noncoherent],
     };
     let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1 << 32));
     let mut is_good = true;
@@ -178,7 +178,13 @@ fn named(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(file)
 }
 
-fn soak(args: &Args, kind: cenote::Kind, seed: u64, time: Duration, out: &Output) -> Result<Report, Failure> {
+fn soak(
+    args: &Args,
+    kind: cenote::MemoryKind,
+    seed: u64,
+    time: Duration,
+    out: &Output,
+) -> Result<Report, Failure> {
     let shm = Path::new("/dev/shm");
     let base = if shm.is_dir() {
         shm.to_owned()

@@ -77,7 +77,7 @@ pub struct Plan {
     /// How many workers there are.
     pub workers: u32,
     /// What kind of memory it is for.
-    pub memory: cenote::Kind,
+    pub memory: cenote::MemoryKind,
     /// Bytes that the pool may grow to.
     pub max: u64,
     /// When it began, in milliseconds since 1970.

@@ -307,9 +307,9 @@ impl<'a> Supervisor<'a> {
             }
         }
         let taken = match self.plan.memory {
-            cenote::Kind::Coherent => self.look_closely::<cenote::Coherent>(),
-            cenote::Kind::Noncoherent => self.look_closely::<cenote::Noncoherent>(),
-            cenote::Kind::Delegated => self.look_closely::<cenote::Delegated>(),
+            cenote::MemoryKind::Coherent => self.look_closely::<cenote::Coherent>(),
+            cenote::MemoryKind::Noncoherent => self.look_closely::<cenote::Noncoherent>(),
+            cenote::MemoryKind::Delegated => self.look_closely::<cenote::Delegated>(),
         };
         self.faults.extend(taken.err());
         self.crew.control().pause(0).map_err(failure())?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use cenote::{Coherent, Delegated, Kind, Noncoherent};
+use cenote::{Coherent, Delegated, MemoryKind, Noncoherent};
 use cenote_damage::aim::Part;
 use cenote_damage::child::{Ended, end, tell_faults};
 use cenote_damage::live::{Manner, damage, exercise};
@@ -31,7 +31,7 @@ const FAULTS_SHOWN: usize = 20;
 #[derive(Debug, Serialize, Deserialize)]
 struct Orders {
     pool: PathBuf,
-    memory: Kind,
+    memory: MemoryKind,
     seed: u64,
     milliseconds: u64,
     /// Where it says how many calls it has made.
@@ -63,7 +63,7 @@ pub struct Settings {
     /// When to begin no further round.
     pub time: Duration,
     /// The kind of memory.
-    pub memory: Kind,
+    pub memory: MemoryKind,
     /// Where the pools are.
     pub folder: PathBuf,
 }
@@ -72,9 +72,9 @@ pub struct Settings {
 pub fn run(settings: &Settings, out: &Output) -> Result<ExitCode, Failure> {
     let sound = settings.folder.join("sound");
     match settings.memory {
-        Kind::Coherent => cenote_damage::fill::<Coherent>(&sound),
-        Kind::Noncoherent => cenote_damage::fill::<Noncoherent>(&sound),
-        Kind::Delegated => cenote_damage::fill::<Delegated>(&sound),
+        MemoryKind::Coherent => cenote_damage::fill::<Coherent>(&sound),
+        MemoryKind::Noncoherent => cenote_damage::fill::<Noncoherent>(&sound),
+        MemoryKind::Delegated => cenote_damage::fill::<Delegated>(&sound),
     }?;
     let mut report = Report {
         seed: settings.seed,
@@ -181,7 +181,7 @@ fn text(settings: &Settings, report: &Report) -> String {
     lines.extend(report.faults.iter().cloned());
     if !report.faults.is_empty() {
         let kind = match settings.memory {
-            Kind::Coherent => String::new(),
+            MemoryKind::Coherent => String::new(),
             other => format!(" --{}", other.name()),
         };
         lines.push(format!(
@@ -203,9 +203,11 @@ pub fn worker(args: &[String]) -> Result<ExitCode, Failure> {
     tell_faults();
     let until = Instant::now() + Duration::from_millis(orders.milliseconds);
     let calls = match orders.memory {
-        Kind::Coherent => exercise::<Coherent>(&orders.pool, orders.seed, Part::Everything, until),
-        Kind::Noncoherent => exercise::<Noncoherent>(&orders.pool, orders.seed, Part::Everything, until),
-        Kind::Delegated => exercise::<Delegated>(&orders.pool, orders.seed, Part::Everything, until),
+        MemoryKind::Coherent => exercise::<Coherent>(&orders.pool, orders.seed, Part::Everything, until),
+        MemoryKind::Noncoherent => {
+            exercise::<Noncoherent>(&orders.pool, orders.seed, Part::Everything, until)
+        }
+        MemoryKind::Delegated => exercise::<Delegated>(&orders.pool, orders.seed, Part::Everything, until),
     };
     std::fs::write(&orders.calls, calls.to_string()).map_err(Failure::io(orders.calls.display()))?;
     Ok(ExitCode::SUCCESS)

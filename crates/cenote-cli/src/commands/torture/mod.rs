@@ -35,9 +35,9 @@ use cenote::memory::LocalWord;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::collection::CollectionKind;
 use crate::complaint::complain;
 use crate::failure::Failure;
-use crate::map::MapKind;
 use crate::output::{Output, bytes, count};
 use crate::trial::fault::{Fault, Kind};
 
@@ -73,9 +73,9 @@ pub struct Args {
     size: String,
     #[command(flatten)]
     memory: crate::memory::MemoryArgs,
-    /// The kind of the maps
-    #[arg(long, value_enum, default_value_t = MapKind::Hash)]
-    map: MapKind,
+    /// What is tortured
+    #[arg(long, value_enum, default_value_t = CollectionKind::Hash)]
+    map: CollectionKind,
     /// Kill no worker: change bytes of a pool with everything in it while the workers use it, many times. They may get
     /// errors; none ends by a signal or hangs
     #[arg(long, conflicts_with_all = ["kills_per_second", "pool", "size", "map", "keep", "plant"])]
@@ -182,9 +182,9 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     if !out.json {
         let kind = plan.memory.name();
         out.line(format!(
-            "seed {seed}: {} workers with {} maps on {kind} memory, {} kills a second, {} seconds",
+            "seed {seed}: {} workers with {} on {kind} memory, {} kills a second, {} seconds",
             plan.workers,
-            plan.map.name(),
+            plan.map.noun(),
             args.kills_per_second,
             args.seconds
         ))?;
@@ -225,7 +225,7 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
 
 /// Runs it on a cluster.
 fn run_cluster(args: &Args, seed: u64, folder: &Path, out: &Output) -> Result<ExitCode, Failure> {
-    if args.memory.kind() != cenote::Kind::Coherent {
+    if args.memory.kind() != cenote::MemoryKind::Coherent {
         return Err(Failure::misuse(
             "a cluster's memory is that of its nodes: leave out --noncoherent and --delegated",
         ));
@@ -308,9 +308,9 @@ fn torture(args: &Args, plan: &Plan, out: &Output) -> Result<Report, Failure> {
         recoveries,
         acknowledged,
     } = match plan.memory {
-        cenote::Kind::Coherent => verdict::reach::<cenote::Coherent>(plan, measures.in_flight()),
-        cenote::Kind::Noncoherent => verdict::reach::<cenote::Noncoherent>(plan, measures.in_flight()),
-        cenote::Kind::Delegated => verdict::reach::<cenote::Delegated>(plan, measures.in_flight()),
+        cenote::MemoryKind::Coherent => verdict::reach::<cenote::Coherent>(plan, measures.in_flight()),
+        cenote::MemoryKind::Noncoherent => verdict::reach::<cenote::Noncoherent>(plan, measures.in_flight()),
+        cenote::MemoryKind::Delegated => verdict::reach::<cenote::Delegated>(plan, measures.in_flight()),
     };
     let mut all = std::mem::take(&mut supervisor.faults);
     all.extend(faults);

@@ -20,6 +20,11 @@ const PLANT_AT: u64 = 500;
 impl<M: Mapped> Worker<M> {
     /// One operation of the mix.
     pub(super) fn step(&mut self) -> Result<(), Fault> {
+        for family in Family::OWNED {
+            if let Some(why) = self.state.map(family).check_held() {
+                return Err(Fault::torn(format!("{}: {why}", family.name())));
+            }
+        }
         match self.random.random_range(0..10_000) {
             0..5_200 => self.write_own(),
             5_200..6_400 => self.read_own(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::map::MapKind;
+use crate::collection::CollectionKind;
 
 /// What all processes of a run agree on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -18,9 +18,9 @@ pub struct Plan {
     /// How many workers there are.
     pub workers: u32,
     /// What kind of memory it is for.
-    pub memory: cenote::Kind,
-    /// What the maps are.
-    pub map: MapKind,
+    pub memory: cenote::MemoryKind,
+    /// What is tortured.
+    pub map: CollectionKind,
     /// A fault to plant.
     pub plant: Option<Plant>,
 }

@@ -11,7 +11,7 @@ use super::content::{self, Family};
 use super::latency::Kind;
 use super::state::{State, readable};
 use super::worker::Worker;
-use crate::map::{AnyMap, MapKind};
+use crate::collection::Collection;
 use crate::trial::content::{Keyspace, Stamp};
 use crate::trial::fault::Fault;
 use crate::trial::journal::{Action, Entry};
@@ -226,10 +226,9 @@ impl<M: Mapped> Worker<M> {
     /// Opens one of many maps, which may have to be created, and uses it.
     pub(super) fn extra_map(&mut self) -> Result<(), Fault> {
         let name = format!("extra-{}", self.random.random_range(0..40));
-        let is_ordered = self.orders.plan.map == MapKind::Ordered;
-        let map = self
-            .bench
-            .time(Kind::OpenMap, || AnyMap::open(&self.pool, &name, is_ordered))?;
+        let map = self.bench.time(Kind::OpenMap, || {
+            Collection::open(&self.pool, &name, self.orders.plan.map)
+        })?;
         let me = self.orders.worker;
         content::key(Family::Words, me, 0, 0, &mut self.key);
         let mut version = self.journal.sequence() as u32;

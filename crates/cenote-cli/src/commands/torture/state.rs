@@ -1,4 +1,4 @@
-//! Compares the pool's maps with the journals: each key is as its journal says.
+//! Compares the pool's maps or stores with the journals: each key is as its journal says.
 //!
 //! Workers use it after each restart and on everything that they read; the supervisor uses it at the end.
 
@@ -6,29 +6,37 @@ use cenote::Pool;
 
 use super::content::{self, Family};
 use super::plan::Plan;
-use crate::map::{AnyMap, MapKind};
+use crate::collection::{Collection, CollectionKind};
 use crate::trial::content::{Content, Keyspace, Stamp};
 use crate::trial::fault::Fault;
 use crate::trial::journal::{Entry, Intent, Journal};
 
-/// The maps of a run, as one thread has them open.
+/// What a family is kept in: objects cannot be compared and replaced in one step.
+fn kind_of(family: Family, wanted: CollectionKind) -> CollectionKind {
+    match family {
+        Family::Counters | Family::Ledgers if wanted == CollectionKind::Objects => CollectionKind::Hash,
+        _ => wanted,
+    }
+}
+
+/// The maps or stores of a run, as one thread has them open.
 pub struct State<M: cenote::memory::Memory> {
     /// How values are made.
     pub content: Content,
-    maps: Vec<AnyMap<M>>,
+    collections: Vec<Collection<M>>,
     workers: u32,
 }
 
 impl<M: cenote::memory::Memory> State<M> {
     /// Opens the maps, and creates those that are not there.
     pub fn open(pool: &Pool<M>, plan: &Plan) -> Result<Self, Fault> {
-        let maps: cenote::Result<Vec<AnyMap<M>>> = Family::ALL
+        let collections: cenote::Result<Vec<Collection<M>>> = Family::ALL
             .iter()
-            .map(|family| AnyMap::open(pool, family.name(), plan.map == MapKind::Ordered))
+            .map(|family| Collection::open(pool, family.name(), kind_of(*family, plan.map)))
             .collect();
         let state = Self {
             content: Content::new(plan.seed),
-            maps: maps?,
+            collections: collections?,
             workers: plan.workers,
         };
         let mut key = Vec::new();
@@ -44,9 +52,9 @@ impl<M: cenote::memory::Memory> State<M> {
         Ok(state)
     }
 
-    /// A family's map.
-    pub fn map(&self, family: Family) -> &AnyMap<M> {
-        &self.maps[family as usize]
+    /// What a family is kept in.
+    pub fn map(&self, family: Family) -> &Collection<M> {
+        &self.collections[family as usize]
     }
 
     /// Checks a value's bytes.

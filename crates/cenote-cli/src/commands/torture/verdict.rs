@@ -65,7 +65,7 @@ fn examine<M: Mapped>(plan: &Plan, in_flight: u64, verdict: &mut Verdict) -> Res
     verdict.faults.extend(shared(&state, &journals).err());
     verdict.faults.extend(counters(&state, &journals).err());
     if plan.plant == Some(Plant::Leak) {
-        leak(&state)?;
+        leak(&pool)?;
     }
     verdict.fsck = Some(pool.fsck()?);
     verdict.recoveries = pool.stat()?.recoveries;
@@ -109,7 +109,7 @@ fn unexpected<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Resu
                     .count()
             })
             .sum();
-        let length = state.map(family).len();
+        let length = state.map(family).len()?;
         if keys != wanted || length != wanted as u64 {
             return Err(Fault::lost(format!(
                 "{} has {wanted} keys by the journals, {keys} by walking it, {length} by its own count",
@@ -169,11 +169,11 @@ fn counters<M: Mapped>(state: &State<M>, journals: &[Journal<Family>]) -> Result
 }
 
 /// Plants a leak: an object that is allocated, and forgotten.
-fn leak<M: Mapped>(state: &State<M>) -> Result<(), Fault> {
-    let worker = state.map(Family::Words).worker();
+fn leak<M: Mapped>(pool: &Pool<M>) -> Result<(), Fault> {
+    let worker = pool.worker()?;
     let word = worker.record().aux_object();
     let _hold = worker.hold_list()?;
-    cenote::pod::alloc::heap::allocate_for(worker, worker.actor(), 64, word, 0)?;
+    cenote::pod::alloc::heap::allocate_for(&worker, worker.actor(), 64, word, 0)?;
     word.set(worker.mem(), 0);
     Ok(())
 }

@@ -69,9 +69,9 @@ impl Bench {
 pub fn run(orders: Orders) -> bool {
     crew::die_with_parent();
     let done = match orders.plan.memory {
-        cenote::Kind::Coherent => work::<cenote::Coherent>(&orders),
-        cenote::Kind::Noncoherent => work::<cenote::Noncoherent>(&orders),
-        cenote::Kind::Delegated => work::<cenote::Delegated>(&orders),
+        cenote::MemoryKind::Coherent => work::<cenote::Coherent>(&orders),
+        cenote::MemoryKind::Noncoherent => work::<cenote::Noncoherent>(&orders),
+        cenote::MemoryKind::Delegated => work::<cenote::Delegated>(&orders),
     };
     crew::leave(&orders.plan.folder, orders.worker, orders.incarnation, done)
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use cenote::pod::format::host_entry::HostInstance;
-use cenote::pod::hosts::failover::{LeaseElection, Nominations};
+use cenote::pod::hosts::failover::{LeaseElection, Nomination, Nominations};
 
 use super::Election;
 use super::client::{Etcd, Trouble};
@@ -66,9 +66,13 @@ impl LeaseElection for EtcdLeaseElection {
         Ok(Nominations { hosts, revision })
     }
 
-    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Option<i64>, String> {
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> Result<Nomination, String> {
         let value = encode(hosts);
-        self.ask(async |etcd, key| etcd.exchange(key, since, &value).await)
+        let exchanged = self.ask(async |etcd, key| etcd.exchange(key, since, &value).await)?;
+        Ok(match exchanged {
+            Some(revision) => Nomination::Accepted { revision },
+            None => Nomination::Superseded,
+        })
     }
 }
 

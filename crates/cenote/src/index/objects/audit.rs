@@ -1,4 +1,5 @@
-//! Checking a store, for `fsck` and `stat`: every storage has a name, or is in a living process's slot.
+//! Checking a store, for `fsck` and `stat`: every storage has a name, is in a living process's slot, or is
+//! marked as evicted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +22,19 @@ pub struct AuditedObjects {
     pub evicted: u64,
     /// Storages that nobody is answerable for.
     pub lost: u64,
-    /// By process, as place plus one and generation in the high half: how many objects it views or writes.
-    pub held: BTreeMap<u64, u64>,
+    /// The processes that view or write some.
+    pub holders: Vec<ObjectHolder>,
+}
+
+/// A process that views or writes objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ObjectHolder {
+    /// Its place in the process table.
+    pub process: u32,
+    /// The generation of the place.
+    pub generation: u32,
+    /// How many objects it views or writes.
+    pub objects: u64,
 }
 
 impl<M: Memory> ObjectStore<M> {
@@ -32,9 +44,9 @@ impl<M: Memory> ObjectStore<M> {
         let mut audited = AuditedObjects::default();
         // Names last: a storage that gets one meanwhile is not counted as lost.
         let mut storages = self.storages(&mut suspect)?;
-        let mut held = BTreeSet::new();
+        let (mut held, mut holders) = (BTreeSet::new(), BTreeMap::<u64, u64>::new());
         self.for_each_table(None, |table| {
-            *audited.held.entry(table.process).or_default() += table.held().count() as u64;
+            *holders.entry(table.process).or_default() += table.held().count() as u64;
             held.extend(table.referred.iter().map(|(number, _)| *number));
         })?;
         self.map.scan(
@@ -65,7 +77,14 @@ impl<M: Memory> ObjectStore<M> {
                 false => audited.lost += 1,
             }
         }
-        audited.held.retain(|_, count| *count > 0);
+        let holding = holders.into_iter().filter(|(_, objects)| *objects > 0);
+        audited.holders = holding
+            .map(|(process, objects)| ObjectHolder {
+                process: u32::from(process as u16).wrapping_sub(1),
+                generation: (process >> 32) as u32,
+                objects,
+            })
+            .collect();
         Ok(audited)
     }
 

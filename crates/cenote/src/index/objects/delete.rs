@@ -1,4 +1,4 @@
-//! Deleting an object, and releasing a storage: who has it in a slot no longer, and looks whether it can go.
+//! Deleting an object, and releasing a storage: a thread takes it out of a slot, and checks whether it can be freed.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ impl<M: Memory> ObjectStore<M> {
     /// id is free at once.
     ///
     /// Cost: that of two [`OrderedMap::remove`](crate::OrderedMap::remove), an exchange, and two sync stores; if it was
-    /// ever viewed, a look at the slots of all processes.
+    /// ever viewed, a scan of the slots of all processes.
     pub fn delete(&self, id: &[u8]) -> Result<bool> {
         self.finish_deferred();
         self.delete_if(id, |_| true)
@@ -174,7 +174,9 @@ fn begin_release<M: Memory>(
 ) -> Result<Option<u64>> {
     let mem = worker.mem();
     let state = {
-        // The storage is in place at least until the slot says releasing, and then until the pin ends.
+        // What was viewed is in place at least until the slot says releasing, and then until the pin ends. What was not
+        // may be gone, as a thread that removes it does not ask whether others who hold it were about to delete it, or
+        // had just sealed it. Then the word may be anything; its number finds nothing any more, and nothing is removed.
         let _pin = worker.pin()?;
         match mutant::is(Mutant::ReleasedAtOnce) {
             // PAIRS WITH: index::objects::slots::for_each_table
@@ -183,7 +185,7 @@ fn begin_release<M: Memory>(
             false => slot.store_seq_cst(mem, releasing(named.number)),
         }
         // PAIRS WITH: index::objects::delete::unname, index::objects::seal::name_over, index::objects::seal::abort, index::objects::evict::evict_one, index::objects::recover::recover_storage, index::objects::read::mark_viewed
-        sync_word(named.state).load(mem)
+        sync_word(named.state).peek_speculative(mem)
     };
     crash_point(Point::ObjectReleasing);
     if state & DELETED != 0 && !mutant::is(Mutant::ReleasedUnchecked) {
@@ -193,7 +195,7 @@ fn begin_release<M: Memory>(
     Ok(None)
 }
 
-/// Whether others may hold a storage of this state: who views it, or takes the name of an evicted one away.
+/// Whether others may hold a storage of this state: they view it, or take the name of an evicted one away.
 fn may_be_held(state: u64) -> bool {
     state & (VIEWED | EVICTED) != 0 || mutant::is(Mutant::ViewNotMarked)
 }

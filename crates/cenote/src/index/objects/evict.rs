@@ -5,7 +5,7 @@
 //! and stays; the next one without a mark is evicted, whatever its age. A scan of objects that nobody views again is
 //! evicted behind the hand, and flushes nothing else. A view costs a mark, if the object has none.
 //!
-//! The hand is a word. Several that evict move it together; that two look at the same storage does no harm.
+//! The hand is a word. Several that evict move it together; that two come to the same storage does no harm.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use super::ObjectStore;
 use super::layout::{
     DELETED, EVICTED, SEALED, SLOTS, STORAGES, Storage, VISITED, name_key, now_ms, number_of, storage_key,
 };
-use super::recount::Counted;
+use super::recount::Recount;
 use super::write::has_expired;
 use crate::error::{Error, Result};
 use crate::index::ordered::range::Range;
@@ -64,7 +64,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Tries what needs so many bytes until it succeeds, as long as objects can be evicted for it, or dead processes'
     /// be removed. The attempt is told whether it should wait for room.
     pub(super) fn with_room<T>(&self, needed: u64, mut attempt: impl FnMut(bool) -> Result<T>) -> Result<T> {
-        let full = match attempt(!self.settings.evicts) {
+        let full = match attempt(!self.settings.evict) {
             Err(error @ Error::Full { .. }) => error,
             done => return done,
         };
@@ -74,7 +74,7 @@ impl<M: Memory> ObjectStore<M> {
         if needed > most {
             return Err(full);
         }
-        if !self.settings.evicts {
+        if !self.settings.evict {
             return attempt(true);
         }
         loop {
@@ -88,8 +88,10 @@ impl<M: Memory> ObjectStore<M> {
 
     /// Makes room for so many bytes in the store's quota.
     pub(super) fn keep_quota(&self, needed: u64) -> Result<()> {
-        let limit = self.settings.bytes_max;
-        let has_room = || limit == 0 || self.bytes().saturating_add(needed) <= limit;
+        let Some(limit) = self.settings.quota else {
+            return Ok(());
+        };
+        let has_room = || self.bytes().saturating_add(needed) <= limit;
         if has_room() {
             return Ok(());
         }
@@ -107,13 +109,13 @@ impl<M: Memory> ObjectStore<M> {
         let mut counts = 0;
         while !has_room() {
             let too_many = self.bytes().saturating_add(needed).saturating_sub(limit);
-            if self.settings.evicts && self.evict(too_many)? > 0 {
+            if self.settings.evict && self.evict(too_many)? > 0 {
                 continue;
             }
-            // It may be too high, for who has died; and others may have made room.
+            // It may be too high, as processes have died; and others may have made room.
             let counted = self.recount()?;
             counts += 1;
-            if !has_room() && (counted == Counted::Right || counts == COUNTS_MAX) {
+            if !has_room() && (counted == Recount::Exact || counts == COUNTS_MAX) {
                 return refused();
             }
         }
@@ -123,7 +125,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Evicts objects of so many bytes at least, if there are as many that are not viewed just now. Returns how many
     /// bytes they had.
     ///
-    /// Cost: a look at all slots; a search for each leaf of storages that the hand passes; for each object that of
+    /// Cost: a scan of all slots; a search for each leaf of storages that the hand passes; for each object that of
     /// [`ObjectStore::delete`].
     pub fn evict(&self, wanted: u64) -> Result<u64> {
         let mut held = BTreeSet::new();
@@ -144,7 +146,7 @@ impl<M: Memory> ObjectStore<M> {
     pub fn expire_all(&self) -> Result<u64> {
         let mut expired = Vec::new();
         self.list_all(&[], |object| {
-            if has_expired(self.mem(), object.expires_ms) {
+            if has_expired(self.mem(), object.expires_ms.unwrap_or(0)) {
                 expired.push(object.id.to_vec());
             }
             ControlFlow::Continue(())
@@ -182,7 +184,7 @@ impl<M: Memory> ObjectStore<M> {
             match named {
                 // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
                 Some(_) => drop(storage.state().fetch_or(mem, DELETED | EVICTED)),
-                // Who has taken the name away is answerable for it.
+                // The thread that has taken the name away is answerable for it.
                 None if !is_evicted => return Ok(0),
                 None => {}
             }

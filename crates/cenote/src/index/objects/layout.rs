@@ -25,15 +25,15 @@ pub(super) const SIZE_MAX: u64 = 1 << 47;
 
 /// Of a storage's state: it was sealed.
 pub(super) const SEALED: u64 = 1;
-/// Somebody has viewed it: who deletes it has to look into slots.
+/// It was viewed: a thread that deletes it has to scan slots.
 pub(super) const VIEWED: u64 = 2;
 /// Somebody has viewed it since the hand came by.
 pub(super) const VISITED: u64 = 4;
 /// It has no name, and will get none; or it was [`EVICTED`].
 pub(super) const DELETED: u64 = 8;
 
-/// It was marked as deleted before it lost its name, by an evictor that no slot refers to: who finds it takes the name
-/// away. Never without [`DELETED`].
+/// It was marked as deleted before it lost its name, by an evictor that no slot refers to: the thread that finds it
+/// takes the name away. Never without [`DELETED`].
 pub(super) const EVICTED: u64 = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"OBJECTS\x01");

@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 
 use super::ObjectStore;
 use super::layout::{ID_MAX, NAMES, Named, STORAGES, Storage, VIEWED, name_key};
+use super::settings::unless_0;
 use super::write::has_expired;
 use crate::error::Result;
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
 use crate::memory::checked::sync_word;
 
-/// An object in a list.
+/// What is known of an object.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ObjectInfo {
     /// Its id.
@@ -19,10 +20,10 @@ pub struct ObjectInfo {
     pub size: u64,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
-    /// When its time is over, in milliseconds since 1970; 0 for never.
-    pub expires_ms: u64,
+    /// When its time is over, in milliseconds since 1970; `None` for never.
+    pub expires_ms: Option<u64>,
     /// Whether it was ever viewed.
-    pub is_viewed: bool,
+    pub was_viewed: bool,
     /// Its metadata.
     pub metadata: Vec<u8>,
 }
@@ -35,7 +36,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: that of [`OrderedMap::scan`](crate::OrderedMap::scan), and three misses an object.
     pub fn list(&self, prefix: &[u8], mut each: impl FnMut(ObjectInfo) -> ControlFlow<()>) -> Result<()> {
         self.list_all(prefix, |object| {
-            match has_expired(self.mem(), object.expires_ms) {
+            match has_expired(self.mem(), object.expires_ms.unwrap_or(0)) {
                 true => ControlFlow::Continue(()),
                 false => each(object),
             }
@@ -86,8 +87,8 @@ impl<M: Memory> ObjectStore<M> {
             id: id.to_vec(),
             size: named.size,
             created_ms: storage.created,
-            expires_ms: named.expires,
-            is_viewed: sync_word(named.state).load(self.mem()) & VIEWED != 0,
+            expires_ms: unless_0(named.expires),
+            was_viewed: sync_word(named.state).load(self.mem()) & VIEWED != 0,
             metadata: storage.metadata(self.mem()),
         })
     }

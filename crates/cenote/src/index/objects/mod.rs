@@ -3,22 +3,23 @@
 //!
 //! One ordered map holds all of it, under four kinds of keys: settings, *names*, *storages*, and each process's
 //! *slots*. An object's bytes are the value of its storage, so all memory is the map's, which recovers it. What a crash
-//! leaves is in slots:
+//! leaves is in slots, or marked:
 //!
-//! > Whatever is stored without a name is in the slot of a process that is answerable for it.
+//! > Whatever is stored without a name is in the slot of a process that is answerable for it, or is marked as evicted,
+//! > and the next eviction removes it.
 //!
 //! A slot refers to a storage by its number, which never repeats. The writer's does, the deleter's, and that of each
-//! view, for which it is a hazard pointer: a storage goes when it has no name any more and is in no slot. Who takes a
-//! storage out of a slot looks for that. When a process has died, others do so for each of its slots.
+//! view, for which it is a hazard pointer: a storage goes when it has no name any more and is in no slot. The thread
+//! that takes a storage out of a slot checks that. When a process has died, others do so for each of its slots.
 //!
 //! | words | writer | what a crash leaves | who repairs it |
 //! |---|---|---|---|
-//! | slot (S) | its process | a storage without a name, or one that is not viewed any more | who recovers the process |
+//! | slot (S) | its process | a storage without a name, or one that is not viewed any more | the recoverer of the process |
 //! | state of a storage (S) | anyone, bit by bit | a mark that is missing, of a storage in a slot | the same |
 //! | data of a storage (P) | its writer, before it is sealed | bytes that nobody can find | the same |
 //! | next number (S) | a writer, by an add | a number that nothing has | nobody |
-//! | bytes in use (S) | who adds or removes a storage | too high a figure | who recovers the process, or meets the quota |
-//! | hand (S) | who evicts | the place of the next candidate | nobody |
+//! | bytes in use (S) | the thread that adds or removes a storage | too high a figure | the recoverer of the process, or a thread that meets the quota |
+//! | hand (S) | the evictor | the place of the next candidate | nobody |
 //!
 //! Protocol, proofs and crash analysis: `docs/protocols/objects.md`.
 
@@ -48,15 +49,16 @@ use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::names::directory::{self, KIND_OBJECTS};
 
-pub use audit::AuditedObjects;
+pub use audit::{AuditedObjects, ObjectHolder};
 pub(crate) use delete::end_view_at;
 pub use evict::Evictions;
 pub use layout::ID_MAX;
 pub use list::ObjectInfo;
 pub use read::Viewed;
+pub use seal::Sealed;
 pub use settings::ObjectSettings;
 pub use slots::Slots;
-pub use write::{NewObject, Unsealed};
+pub use write::{NewObject, Ttl, Unsealed};
 
 use layout::Meta;
 
@@ -66,8 +68,8 @@ pub struct ObjectStore<M: Memory> {
     meta: Meta,
     slots: Arc<Slots>,
     settings: ObjectSettings,
-    /// What the figure of bytes in use was when this handle counted last.
-    recounted: Cell<Option<u64>>,
+    /// The figure of bytes in use, and the pod's processes, when this handle found the figure right.
+    recounted: Cell<Option<(u64, u64)>>,
 }
 
 impl<M: Memory> ObjectStore<M> {

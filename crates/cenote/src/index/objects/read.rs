@@ -1,10 +1,11 @@
 //! Viewing an object where it is.
 //!
-//! The slot is a hazard pointer, whose storage is looked at again once the slot is stored. Who deletes the object marks
-//! the storage first, and looks into slots then: one of the two sees the other.
+//! The slot is a hazard pointer, whose storage is read again once the slot is stored. The thread that deletes the
+//! object marks the storage first, and reads slots then: one of the two sees the other.
 
 use super::ObjectStore;
 use super::layout::{DELETED, Named, Storage, VIEWED, VISITED, name_key};
+use super::settings::unless_0;
 use super::slots::held;
 use super::write::has_expired;
 use crate::error::{Error, Result};
@@ -36,8 +37,8 @@ impl Viewed {
     }
 
     /// When its time is over, in milliseconds since 1970; 0 for never.
-    pub fn expires_ms(&self) -> u64 {
-        self.named.expires
+    pub fn expires_ms(&self) -> Option<u64> {
+        unless_0(self.named.expires)
     }
 
     /// Its metadata.

@@ -1,11 +1,11 @@
 //! The figure of bytes in use, put right.
 //!
-//! Who stores an object adds its bytes before that, and who removes one subtracts them after it. A process that dies
-//! between the two leaves the figure too high, for as long as the store lives: a store with a quota would hold less and
-//! less. So the objects are counted when the slots of a dead process have been recovered, and before a quota refuses
-//! something.
+//! A thread that stores an object adds its bytes before that; one that removes an object subtracts them after it. A
+//! process that dies between the two leaves the figure too high, for as long as the store lives: a store with a quota
+//! would hold less and less. So the objects are counted when the slots of a dead process have been recovered, and
+//! before a quota refuses something.
 //!
-//! Others may write meanwhile. If the figure has changed, it is left as it is. What one thread is about to store or
+//! Others may write meanwhile. If the figure has changed, it is left as it is. What another thread is about to store or
 //! remove all the time that the counting takes is counted wrongly, until objects are counted again.
 
 use super::ObjectStore;
@@ -15,25 +15,27 @@ use crate::mutant::{self, Mutant};
 
 /// What counting has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum Recount {
     /// The figure is what was counted.
-    Right,
+    Exact,
     /// It was another.
-    Mended,
+    Corrected,
     /// It has changed meanwhile, and says nothing of what was counted.
-    Changed,
+    Raced,
 }
 
 impl<M: Memory> ObjectStore<M> {
-    /// Counts the bytes of all objects, unless this handle has found the figure right and it is the same since.
+    /// Counts the bytes of all objects, unless this handle has found the figure right, it is the same since, and no
+    /// process has come or gone since. (A process that dies after it has removed an object, and before it has
+    /// subtracted its bytes, leaves the same figure, and it is wrong.)
     ///
-    /// Cost: a scan of all storages, and an exchange.
+    /// Cost: a load for each process; a scan of all storages, and an exchange.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
-    pub(crate) fn recount(&self) -> Result<Counted> {
+    pub(crate) fn recount(&self) -> Result<Recount> {
         let (mem, figure) = (self.mem(), self.meta.bytes());
-        let before = figure.load(mem);
-        if self.recounted.get() == Some(before) || mutant::is(Mutant::BytesNotRecounted) {
-            return Ok(Counted::Right);
+        let (processes, before) = (self.worker().pod().processes_seen(), figure.load(mem));
+        if self.recounted.get() == Some((before, processes)) || mutant::is(Mutant::BytesNotRecounted) {
+            return Ok(Recount::Exact);
         }
         let mut bytes = 0_u64;
         self.for_each_storage(|_, storage| {
@@ -43,13 +45,14 @@ impl<M: Memory> ObjectStore<M> {
         })?;
         // NO PAIR: count
         if figure.compare_exchange_acquire(mem, before, bytes).is_err() {
-            return Ok(Counted::Changed);
+            return Ok(Recount::Raced);
         }
         // One that was another may have been so by what others did meanwhile: it is counted once more.
-        self.recounted.set((bytes == before).then_some(bytes));
+        self.recounted
+            .set((bytes == before).then_some((bytes, processes)));
         Ok(match bytes == before {
-            true => Counted::Right,
-            false => Counted::Mended,
+            true => Recount::Exact,
+            false => Recount::Corrected,
         })
     }
 }

@@ -68,6 +68,7 @@ impl<M: Memory> ObjectStore<M> {
             }
         }
         if is_any_gone {
+            self.recounted.set(None);
             self.recount()?;
         }
         outcome
@@ -113,7 +114,8 @@ impl<M: Memory> ObjectStore<M> {
             let is_named =
                 named.is_some_and(|named| named.number == number) && !mutant::is(Mutant::NameNotLookedUp);
             if !is_named && !mutant::is(Mutant::UnnamedKept) {
-                // Another thread may have taken the name away, and be about to mark the storage: who releases it looks.
+                // Another thread may have taken the name away, and be about to mark the storage: it checks when it
+                // releases it.
                 // PAIRS WITH: index::objects::read::mark_viewed, index::objects::delete::begin_release
                 storage.state().fetch_or(self.mem(), DELETED | VIEWED);
             }

@@ -5,15 +5,25 @@ use super::read::Holding;
 use super::write::{Unsealed, has_expired};
 use super::{ObjectStore, slots::held};
 use crate::error::{Error, Result};
-use crate::index::common::outcome::Replace;
+use crate::index::common::outcome::{Put, Replace};
 use crate::memory::Memory;
 use crate::memory::checked::sync_word;
 use crate::mutant::{self, Mutant};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count::notify_waiting;
 
+/// What sealing an object has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the object is gone if another one has its id"]
+pub enum Sealed {
+    /// Its id finds the object now.
+    HasId,
+    /// Another object has the id. This one is gone.
+    IdTaken,
+}
+
 impl<M: Memory> ObjectStore<M> {
-    /// Seals an object. Returns whether it has its name now; `false` if another one has it: this one is gone then.
+    /// Seals an object: gives it its name, unless another one has it.
     ///
     /// Cost: that of [`OrderedMap::insert`](crate::OrderedMap::insert), and a sync store or two; on incoherent memory
     /// the write-back of its data.
@@ -21,7 +31,7 @@ impl<M: Memory> ObjectStore<M> {
     /// # Errors
     ///
     /// If the pool is full. The object is gone.
-    pub fn seal(&self, object: Unsealed) -> Result<bool> {
+    pub fn seal(&self, object: Unsealed) -> Result<Sealed> {
         self.complete(&object)?;
         let (key, value) = (name_key(&object.id), object.named.encode());
         let sealed = loop {
@@ -39,7 +49,10 @@ impl<M: Memory> ObjectStore<M> {
             Ok(false) => self.abort(object),
             Err(_) => self.give_up(&key, object),
         }
-        sealed
+        Ok(match sealed? {
+            true => Sealed::HasId,
+            false => Sealed::IdTaken,
+        })
     }
 
     /// Whether the object that had the name has gone meanwhile, or its time was over and it is deleted now.
@@ -61,15 +74,15 @@ impl<M: Memory> ObjectStore<M> {
         }
     }
 
-    /// Seals an object in the place of the one that has its name, if there is one. Returns whether there was. Views of
-    /// the old object stay as they are.
+    /// Seals an object, in the place of the one that has its name if there is one. Views of the old object stay as they
+    /// are.
     ///
     /// Cost: that of [`ObjectStore::seal`] and of [`ObjectStore::delete`].
     ///
     /// # Errors
     ///
     /// If the pool is full. The object is gone, and the other one is as it was.
-    pub fn seal_over(&self, object: Unsealed) -> Result<bool> {
+    pub fn seal_over(&self, object: Unsealed) -> Result<Put> {
         self.complete(&object)?;
         let named = self.name_over(&object);
         match &named {
@@ -82,11 +95,11 @@ impl<M: Memory> ObjectStore<M> {
         named
     }
 
-    fn name_over(&self, object: &Unsealed) -> Result<bool> {
+    fn name_over(&self, object: &Unsealed) -> Result<Put> {
         let (key, value) = (name_key(&object.id), object.named.encode());
         loop {
             if self.with_room(0, |_| self.map.insert(&key, &value))? {
-                return Ok(false);
+                return Ok(Put::Inserted);
             }
             let held = self.hold(&key, |_| true, |named| self.is_there(named))?;
             let Some(Holding::Held(old, slot)) = held else {
@@ -102,7 +115,7 @@ impl<M: Memory> ObjectStore<M> {
             self.release(slot, old);
             replaced?;
             if has_replaced {
-                return Ok(true);
+                return Ok(Put::Replaced);
             }
         }
     }

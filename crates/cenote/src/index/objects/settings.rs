@@ -10,25 +10,30 @@ use crate::memory::Memory;
 pub struct ObjectSettings {
     /// Whether objects are evicted when there is no room for a new one: those that were not viewed lately, the oldest
     /// first (SIEVE). Objects that are viewed at the moment stay.
-    pub evicts: bool,
-    /// The most bytes that its objects may occupy, with what surrounds them; 0 for as many as the pool has.
-    pub bytes_max: u64,
-    /// The time to live of objects that say none themselves, in milliseconds; 0 for ever.
-    pub ttl_ms: u64,
+    pub evict: bool,
+    /// The most bytes that its objects may occupy, with what surrounds them; `None`, or 0, for as many as the pool
+    /// has.
+    pub quota: Option<u64>,
+    /// The time to live of objects that say none themselves, in milliseconds; `None`, or 0, for ever.
+    pub ttl_ms: Option<u64>,
 }
 
 impl ObjectSettings {
     /// Objects are evicted when the pool is full.
     pub fn cache() -> Self {
         Self {
-            evicts: true,
+            evict: true,
             ..Self::default()
         }
     }
 
     fn encode(self) -> [u8; 24] {
         let mut bytes = [0; 24];
-        let words = [u64::from(self.evicts), self.bytes_max, self.ttl_ms];
+        let words = [
+            u64::from(self.evict),
+            self.quota.unwrap_or(0),
+            self.ttl_ms.unwrap_or(0),
+        ];
         for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
@@ -38,10 +43,10 @@ impl ObjectSettings {
     fn decode(bytes: &[u8]) -> Result<Self> {
         let (words, _) = bytes.as_chunks::<8>();
         match words {
-            [evicts, bytes_max, ttl_ms] => Ok(Self {
-                evicts: u64::from_le_bytes(*evicts) != 0,
-                bytes_max: u64::from_le_bytes(*bytes_max),
-                ttl_ms: u64::from_le_bytes(*ttl_ms),
+            [evict, quota, ttl_ms] => Ok(Self {
+                evict: u64::from_le_bytes(*evict) != 0,
+                quota: unless_0(u64::from_le_bytes(*quota)),
+                ttl_ms: unless_0(u64::from_le_bytes(*ttl_ms)),
             }),
             _ => Err(Error::corrupt(
                 "an object store's settings of bytes",
@@ -49,6 +54,11 @@ impl ObjectSettings {
             )),
         }
     }
+}
+
+/// A figure that the store keeps as 0 where there is none.
+pub(super) fn unless_0(figure: u64) -> Option<u64> {
+    (figure != 0).then_some(figure)
 }
 
 /// The settings of a store. A creator that died may have left none: then they are the default.
@@ -65,7 +75,7 @@ pub(super) fn found_or_made<M: Memory>(
     settings: &ObjectSettings,
 ) -> Result<ObjectSettings> {
     match map.insert(SETTINGS, &settings.encode())? {
-        true => Ok(*settings),
+        true => ObjectSettings::decode(&settings.encode()),
         false => found(map),
     }
 }

@@ -1,9 +1,10 @@
 //! Slots: which storages a process is answerable for, or views.
 //!
 //! A slot is a sync word: 0, or a storage's number and whether the process *holds* the storage, or is *releasing* it or
-//! has released it. Only holding keeps others from removing the storage. Recovery looks at both.
+//! has released it. Only holding keeps others from removing the storage. Recovery reads both.
 //!
-//! A process has tables of slots, each twice as large as the one before. Its threads share them, as views move between
+//! A process has tables of slots, each twice as large as the one before, up to
+//! 65,536 slots. Its threads share them, as views move between
 //! threads. A free slot is in a list of the process.
 
 use std::collections::VecDeque;

@@ -1,6 +1,7 @@
 //! Making an object, and filling it. Nobody else can find it meanwhile.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use super::ObjectStore;
 use super::layout::{Head, ID_MAX, METADATA_MAX, Named, SIZE_MAX, name_key, now_ms, storage_key};
@@ -18,8 +19,33 @@ use crate::pod::instance::crash::{Point, crash_point};
 pub struct NewObject<'a> {
     /// Bytes that say what it is, at most 1 MiB.
     pub metadata: &'a [u8],
-    /// How long it lives, in milliseconds; 0 for as long as the store's settings say.
-    pub ttl_ms: u64,
+    /// How long it lives.
+    pub ttl: Ttl,
+}
+
+/// How long an object lives, from when it is made. One whose time is over is found by nobody, and is deleted when
+/// somebody asks for it, or room is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ttl {
+    /// As long as the store's settings say.
+    #[default]
+    StoreDefault,
+    /// For ever.
+    Never,
+    /// So long, in whole milliseconds, rounded up.
+    After(Duration),
+}
+
+impl Ttl {
+    /// When the time of an object is over that is made now, in milliseconds since 1970; 0 for never.
+    fn expires(self, now_ms: u64, store_ms: Option<u64>) -> u64 {
+        let ttl_ms = match self {
+            Self::StoreDefault => store_ms,
+            Self::Never => None,
+            Self::After(ttl) => Some(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)),
+        };
+        ttl_ms.map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms))
+    }
 }
 
 /// An object that is being filled. It must be sealed or aborted.
@@ -85,22 +111,17 @@ impl<M: Memory> ObjectStore<M> {
             self.slots.give(slot);
             return Err(Error::corrupt("the number of the last object", number));
         }
-        let ttl = if new.ttl_ms == 0 {
-            self.settings.ttl_ms
-        } else {
-            new.ttl_ms
-        };
         let created = now_ms(mem);
         let head = Head {
             number,
             size,
             created,
-            expires: if ttl == 0 { 0 } else { created.saturating_add(ttl) },
+            expires: new.ttl.expires(created, self.settings.ttl_ms),
             id,
             metadata: new.metadata,
         };
         if !mutant::is(Mutant::StoredBeforeSlot) {
-            // Before the storage: if this process dies, recovery looks for the storage.
+            // Before the storage: if this process dies, recovery searches for the storage.
             // PAIRS WITH: index::objects::slots::for_each_table
             slot.store_seq_cst(mem, held(number));
         }
@@ -139,7 +160,7 @@ impl<M: Memory> ObjectStore<M> {
         let make = |value| named.set(Some(head.write(mem, value)));
         let made = Made { len, make: &make };
         let key = storage_key(head.number);
-        // Before the storage is there: who removes it subtracts.
+        // Before the storage is there: the thread that removes it subtracts.
         // NO PAIR: count
         self.meta.bytes().fetch_add(mem, len);
         crash_point(Point::ObjectCounted);
@@ -205,7 +226,7 @@ fn check(id: &[u8], size: u64, new: &NewObject<'_>) -> Result<()> {
         });
     }
     if size > SIZE_MAX || new.metadata.len() > METADATA_MAX {
-        return Err(Error::Option {
+        return Err(Error::InvalidOption {
             option: Setting::ObjectSize,
             value: format!("{size} bytes, {} of metadata", new.metadata.len()),
             why: "an object has at most 2^47 bytes, and its metadata 2^20",

@@ -281,3 +281,7 @@ impl<M: Memory> Server<M> {
         waiting - self.quiescing.len()
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

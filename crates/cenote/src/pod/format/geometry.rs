@@ -17,7 +17,7 @@
 //! Everything but the superblock and the first tables is sparse: only what belongs to committed frames is reserved
 //! on the file system.
 
-use super::superblock::Kind;
+use super::superblock::MemoryKind;
 use crate::memory::delegated::{MAILBOX_BYTES, Mailboxes};
 use crate::memory::{DeathSlot, LINE};
 
@@ -54,7 +54,7 @@ const DATA_ALIGN: u64 = 2 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Memory kind.
-    pub kind: Kind,
+    pub kind: MemoryKind,
     /// Most frames it may grow to.
     pub max_frames: u64,
     /// Places in the process table.
@@ -224,7 +224,7 @@ impl Geometry {
     /// has places of its own: a process that takes one asks by its mailboxes before a process of another host can know.
     pub fn places_of(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
         let hosts = match self.parameters.kind {
-            Kind::Delegated if host != NO_HOST => self.parameters.hosts.max(1),
+            MemoryKind::Delegated if host != NO_HOST => self.parameters.hosts.max(1),
             _ => 1,
         };
         (0..self.parameters.processes).filter(move |index| index % hosts == host % hosts)
@@ -256,7 +256,7 @@ mod tests {
     fn parts_do_not_overlap_and_ranges_stay_inside() {
         for max_frames in [1, 2, 3, 63, 64, 1000, 1 << 14, (1 << 24) + 1] {
             let g = Geometry::new(Parameters {
-                kind: Kind::Coherent,
+                kind: MemoryKind::Coherent,
                 max_frames,
                 processes: 7,
                 workers: 9,

@@ -247,7 +247,7 @@ pub fn check_id(parameters: &Parameters, host: u32) -> Result<()> {
     if host < parameters.hosts {
         return Ok(());
     }
-    Err(Error::Option {
+    Err(Error::InvalidOption {
         option: Setting::Host,
         value: host.to_string(),
         why: "the pool is for fewer hosts; ids begin with 0, `cenote create --hosts` says how many there are",

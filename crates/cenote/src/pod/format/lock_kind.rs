@@ -1,6 +1,6 @@
-//! The forms of locks, and the words that stand for them in a lock's header.
+//! The kinds of locks, and the words that stand for them in a lock's header.
 
-/// The form of a lock.
+/// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LockKind {

@@ -1,9 +1,10 @@
 //! Records of the instance table: what each process and each worker keeps in the pool, word by word.
 //!
-//! A worker is a thread's place in the pool: its identity, its announcement for epochs, what it is about to do,
-//! the objects it has reserved, and the list of those it has retired. Everything that recovery needs after the
-//! worker died is here, in single-writer words; only `state`, `announced` and `epoch` are sync words, each alone
-//! on its line. A worker record outlives its worker: its retired list stays until another worker has emptied it.
+//! A worker is a thread's place in the pool: its identity, its announcement for epochs, what it is about to do, the
+//! objects it has reserved, and the list of those it has retired. Everything that recovery needs after the worker died
+//! is here, in single-writer words; `state`, `announced` and `epoch` are sync words, each on a line of its own; two
+//! more, `busy` and `list_version`, lie beside `announced`. A worker record outlives its worker: its retired list stays
+//! until another worker has emptied it.
 
 use super::geometry::Geometry;
 use crate::memory::checked::{owned_word, sync_word};
@@ -158,7 +159,7 @@ impl ProcessRecord {
         sync_word(self.0 + 192)
     }
 
-    /// What the process's agent for directory locks sleeps on.
+    /// What the process's downconvert thread sleeps on.
     pub fn lock_events(self) -> SyncWord {
         sync_word(self.0 + 200)
     }

@@ -1,7 +1,7 @@
 //! The superblock: what the pool is, and the few sync words that all instances share.
 //!
 //! Byte diagrams are in `docs/pool-format.md`. The first two lines never change after creation and carry a
-//! checksum; each mutable word has a line of its own.
+//! checksum; each mutable word has a line of its own, but for the two of the repairer.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ pub const HOSTS_HIGH: SyncWord = sync_word(704);
 /// The kind of memory that a pool lies in; fixed when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum MemoryKind {
     /// Hardware keeps the caches of all sharers coherent.
     Coherent,
     /// It does not.
@@ -87,7 +87,7 @@ pub enum Kind {
     Delegated,
 }
 
-impl Kind {
+impl MemoryKind {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -186,9 +186,9 @@ impl Superblock {
             ));
         }
         let kind = match u32_at(16) {
-            0 => Kind::Coherent,
-            1 => Kind::Noncoherent,
-            2 => Kind::Delegated,
+            0 => MemoryKind::Coherent,
+            1 => MemoryKind::Noncoherent,
+            2 => MemoryKind::Delegated,
             _ => return Err(Error::corrupt("the memory kind", 16)),
         };
         if u32_at(20) != FRAME_SHIFT {

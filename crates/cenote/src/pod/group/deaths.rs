@@ -18,7 +18,7 @@
 
 use super::Group;
 use super::append::Change;
-use super::event::{Event, Kind, Member, Status};
+use super::event::{Event, EventKind, Member, Status};
 use crate::error::Result;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -51,7 +51,7 @@ impl Group {
         if is_member && member.origin().is_over(worker.mem(), worker.geometry())? {
             return self.notify_of_host(worker, member.origin());
         }
-        self.end(worker, place, member, Kind::Died)?;
+        self.end(worker, place, member, EventKind::Died)?;
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Group {
             let change = Change {
                 event: Event {
                     number: 0,
-                    kind: Kind::HostDied,
+                    kind: EventKind::HostDied,
                     member: String::new(),
                     identity: origin.generation.into(),
                     host: origin.host,
@@ -88,7 +88,7 @@ impl Group {
         crash_point(Point::GroupAnnouncingDeaths);
         for (place, member) in self.all(worker)? {
             if member.origin() == HostInstance::decode(origin) {
-                self.end(worker, place, member, Kind::Died)?;
+                self.end(worker, place, member, EventKind::Died)?;
             }
         }
         // PAIRS WITH: pod::group::deaths::finish_deaths

@@ -7,7 +7,7 @@ use crate::pod::format::host_entry::HostInstance;
 /// What has happened in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum EventKind {
     /// A new member joined.
     Joined,
     /// A member left in peace.
@@ -20,7 +20,7 @@ pub enum Kind {
     HostDied,
 }
 
-impl Kind {
+impl EventKind {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ pub struct Event {
     /// Its number: 1, 2, 3 and so on since the group was made, the same for all members.
     pub number: u64,
     /// What has happened.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// The member's name; empty if a host died.
     pub member: String,
     /// The identity of the member's worker: place plus one in the low half, generation in the high half. If a host
@@ -90,7 +90,7 @@ impl Event {
 
     pub(super) fn of(words: [u64; 8], at: u64) -> Result<Self> {
         let [number, kind, identity, time, name @ ..] = words;
-        match (Kind::of(kind & u64::from(u32::MAX)), name_of(&name)) {
+        match (EventKind::of(kind & u64::from(u32::MAX)), name_of(&name)) {
             (Some(of), Some(member)) => Ok(Self {
                 number,
                 kind: of,

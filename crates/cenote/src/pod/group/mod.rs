@@ -28,7 +28,7 @@ mod token;
 
 pub use audit::{Audited, audit};
 pub use deaths::{died, host_died, hosts_died};
-pub use event::{Event, Kind, Member, Status};
+pub use event::{Event, EventKind, Member, Status};
 pub use layout::{EVENTS_MAX, GROUP_BYTES, MEMBER_NAME_MAX, MEMBERS_MAX};
 
 use append::Change;
@@ -128,7 +128,7 @@ impl Group {
         let group = Self::at(worker, named.offset)?;
         match token::fits(worker, group.layout, token) {
             true => Ok(group),
-            false => Err(Error::Token { name: named.name }),
+            false => Err(Error::WrongToken { name: named.name }),
         }
     }
 
@@ -294,7 +294,7 @@ impl Group {
         origin: HostInstance,
     ) -> Result<GroupHandle> {
         if name.is_empty() || name.len() > MEMBER_NAME_MAX {
-            return Err(Error::Name {
+            return Err(Error::InvalidName {
                 name: name.to_owned(),
                 max: MEMBER_NAME_MAX,
             });
@@ -311,8 +311,8 @@ impl Group {
                     name: name.to_owned(),
                 });
             }
-            Some((place, _)) => (*place, Kind::Rejoined),
-            None => (self.free_place(&members)?, Kind::Joined),
+            Some((place, _)) => (*place, EventKind::Rejoined),
+            None => (self.free_place(&members)?, EventKind::Joined),
         };
         let joined = members
             .iter()
@@ -427,7 +427,7 @@ impl Group {
         let member = self.member(worker, handle.place)?;
         mutant::also(Mutant::GroupNotifiedEarly, || self.notify_all(worker.mem()));
         if member.identity == handle.identity {
-            self.end(worker, handle.place, member, Kind::Left)?;
+            self.end(worker, handle.place, member, EventKind::Left)?;
         }
         drop(held);
         if !mutant::is(Mutant::GroupNotifiedEarly) {
@@ -437,7 +437,13 @@ impl Group {
     }
 
     /// Ends a membership or an observation. Does nothing if it has ended already.
-    fn end<M: Memory>(&self, worker: &Worker<M>, place: u64, member: Member, kind: Kind) -> Result<bool> {
+    fn end<M: Memory>(
+        &self,
+        worker: &Worker<M>,
+        place: u64,
+        member: Member,
+        kind: EventKind,
+    ) -> Result<bool> {
         let status = match (member.status, kind) {
             (Status::Observer, _) => {
                 let word = self.layout.member(place).word(0);
@@ -445,9 +451,9 @@ impl Group {
                 word.store(worker.mem(), Status::Free.code());
                 return Ok(true);
             }
-            (Status::Joined, Kind::Left) => Status::Left,
+            (Status::Joined, EventKind::Left) => Status::Left,
             (Status::Joined, _) => Status::Died,
-            _ if mutant::is(Mutant::GroupDeathTwice) && kind == Kind::Died => Status::Died,
+            _ if mutant::is(Mutant::GroupDeathTwice) && kind == EventKind::Died => Status::Died,
             _ => return Ok(false),
         };
         let change = Change {
@@ -492,7 +498,7 @@ impl Group {
     }
 }
 
-fn event(kind: Kind, member: &Member) -> Event {
+fn event(kind: EventKind, member: &Member) -> Event {
     Event {
         number: 0,
         kind,

@@ -57,8 +57,20 @@ pub trait LeaseElection {
     /// The hosts named last.
     fn nominations(&mut self) -> std::result::Result<Nominations, String>;
 
-    /// Nominates hosts, if no controller has since that revision; returns the new revision then.
-    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Option<i64>, String>;
+    /// Nominates hosts, if no controller has since that revision.
+    fn nominate(&mut self, since: i64, hosts: &[HostInstance]) -> std::result::Result<Nomination, String>;
+}
+
+/// How a nomination has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nomination {
+    /// The hosts are nominated, by an exchange of this revision.
+    Accepted {
+        /// The revision.
+        revision: i64,
+    },
+    /// Another controller has nominated hosts since.
+    Superseded,
 }
 
 /// Makes certain that hosts are down, without a word of the pool.
@@ -293,14 +305,17 @@ impl<M: Memory> FailoverController<M> {
             is_new && !self.is_over(host).unwrap_or(false)
         });
         let named: Vec<HostInstance> = std::iter::once(mine).chain(after.iter().copied()).collect();
-        Ok(election.nominate(names.revision, &named)?.map(|revision| Taking {
-            mine,
-            before,
-            named: names.hosts,
-            after,
-            fenced: Vec::new(),
-            revision,
-        }))
+        Ok(match election.nominate(names.revision, &named)? {
+            Nomination::Accepted { revision } => Some(Taking {
+                mine,
+                before,
+                named: names.hosts,
+                after,
+                fenced: Vec::new(),
+                revision,
+            }),
+            Nomination::Superseded => None,
+        })
     }
 
     /// Fences the hosts on the list, and takes the lease when all are fenced.

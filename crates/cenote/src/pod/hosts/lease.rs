@@ -23,7 +23,7 @@ use crate::memory::delegated::{ServingLease, Words};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::geometry::{Geometry, NO_HOST};
 use crate::pod::format::host_entry::{Home, HostInstance, HostRecord, HostState};
-use crate::pod::format::superblock::{HOSTLESS_SERVES, Kind, SERVER_LEASE};
+use crate::pod::format::superblock::{HOSTLESS_SERVES, MemoryKind, SERVER_LEASE};
 
 /// In the lease's word: the host is named, and does not have it yet.
 const NAMED: u64 = 1 << 31;
@@ -71,14 +71,14 @@ impl Lease {
 
 /// Whether a host has the lease in this generation. One round trip.
 pub(crate) fn is_of<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
-    geometry.parameters.kind == Kind::Delegated
+    geometry.parameters.kind == MemoryKind::Delegated
         && Lease::read(mem) == Lease::Of(HostInstance { host, generation })
 }
 
 /// Whether no process of a host's generation executes exchanges: another host has the lease. While it is being taken
 /// from a host, that host may go on until it is fenced. One round trip.
 pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, generation: u32) -> bool {
-    geometry.parameters.kind != Kind::Delegated
+    geometry.parameters.kind != MemoryKind::Delegated
         || match Lease::read(mem) {
             Lease::Nobodys => true,
             Lease::Named(_) => false,
@@ -90,7 +90,7 @@ pub(crate) fn is_elsewhere<M: Memory>(mem: &M, geometry: &Geometry, host: u32, g
 /// ever.
 pub fn check<M: Memory>(mem: &M, geometry: &Geometry, host: u32) -> Result<()> {
     let source = match (Lease::read(mem), host) {
-        _ if geometry.parameters.kind != Kind::Delegated => return Ok(()),
+        _ if geometry.parameters.kind != MemoryKind::Delegated => return Ok(()),
         (Lease::Nobodys, NO_HOST) => return Ok(()),
         (_, NO_HOST) => HostError::IdNeeded,
         (Lease::Nobodys, _) => HostError::NoServer,
@@ -208,7 +208,7 @@ mod tests {
 
     fn parameters() -> Parameters {
         Parameters {
-            kind: Kind::Delegated,
+            kind: MemoryKind::Delegated,
             max_frames: 64,
             processes: 8,
             workers: 8,

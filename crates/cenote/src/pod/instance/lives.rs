@@ -80,7 +80,7 @@ impl<M: Memory> Pod<M> {
         if same && !lives {
             drain(self, worker.process, entry)?;
         }
-        if !lives && !mutant::is(Mutant::DeadNotQuiesced) {
+        if !lives {
             self.mem().quiesce();
         }
         Ok(lives)
@@ -115,6 +115,21 @@ impl<M: Memory> Pod<M> {
             })?)
     }
 
+    /// A number that differs from an earlier one if a process has come or gone since, and its place says so.
+    ///
+    /// Cost: a sync load for each process.
+    pub fn processes_seen(&self) -> u64 {
+        (0..self.geometry().parameters.processes)
+            .map(|process| {
+                ProcessRecord::new(self.geometry(), process)
+                    .state()
+                    .load(self.mem())
+            })
+            .fold(0, |seen, state| {
+                seen.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(state)
+            })
+    }
+
     /// Whether the worker in a place lives, given its state: its process does, and its thread was not seen to die.
     /// A record that is being recovered lives as long as its recoverer.
     ///
@@ -135,7 +150,7 @@ impl<M: Memory> Pod<M> {
             _ => (index, state),
         };
         let has_died = self.thread_has_died(index, state);
-        if has_died && !mutant::is(Mutant::DeadNotQuiesced) {
+        if has_died {
             self.mem().quiesce();
         }
         Ok(!has_died && self.instance_lives(state)?)
@@ -214,7 +229,7 @@ impl<M: Memory> Pod<M> {
                 Err(error) => unknown(index, error),
             }
         }
-        if !dead.is_empty() && !mutant::is(Mutant::DeadNotQuiesced) {
+        if !dead.is_empty() {
             self.mem().quiesce();
         }
         dead

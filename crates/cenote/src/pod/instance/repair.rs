@@ -23,7 +23,7 @@
 use super::crash::{Point, crash_point};
 use super::process::Pod;
 use super::worker::Worker;
-use crate::causes::Setting;
+use crate::causes::RepairObstacle;
 use crate::error::{Error, Result};
 use crate::memory::{Liveness, Memory};
 use crate::mutant::{self, Mutant};
@@ -35,14 +35,6 @@ use crate::pod::format::superblock::{REPAIRER, REPAIRER_MACHINE};
 /// The right to repair: nobody else has the pool open, nor will as long as this lasts.
 pub struct Repairing<'w, M: Memory> {
     worker: &'w Worker<M>,
-}
-
-fn refused(why: &'static str) -> Error {
-    Error::Option {
-        option: Setting::Repair,
-        value: "used now".to_owned(),
-        why,
-    }
 }
 
 /// Makes this worker the pool's repairer. Refused while any other process, any other thread of this process with a
@@ -79,15 +71,13 @@ fn is_alone<M: Memory>(worker: &Worker<M>) -> Result<()> {
     let is_other = |&(index, entry): &(u32, State)| entry.phase != Phase::Free && index != pod.index();
     // PAIRS WITH: pod::instance::join::claim_entry, pod::instance::join::claim_place
     if pod.entries().any(|entry| is_other(&entry)) {
-        return Err(refused("other processes have the pool open; end them first"));
+        return Err(Error::RepairRefused(RepairObstacle::Processes));
     }
     if !pod.other_threads(worker).is_empty() {
-        return Err(refused(
-            "other threads of this process use the pool; end them first",
-        ));
+        return Err(Error::RepairRefused(RepairObstacle::Threads));
     }
     if !host_entry::up(pod.mem(), pod.geometry())?.is_empty() {
-        return Err(refused("a host of the pool's pod is up; end its agent first"));
+        return Err(Error::RepairRefused(RepairObstacle::Hosts));
     }
     Ok(())
 }

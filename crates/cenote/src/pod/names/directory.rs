@@ -230,7 +230,7 @@ pub fn find_or_create<M: Memory>(
 /// Whether a name is allowed.
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_MAX {
-        return Err(Error::Name {
+        return Err(Error::InvalidName {
             name: name.to_owned(),
             max: NAME_MAX,
         });

@@ -1,16 +1,16 @@
 //! Names of locks, which are removed and given again. The objects stay: nobody knows which workers still have a handle.
 //!
 //! **Words.** Each object counts its *incarnations* ([`COUNT_AT`]): even while it has a name, odd while it has none. An
-//! entry keeps an object of each of [`FORMS`] forms, in the words after its first two; such a word is set once. The
+//! entry keeps an object of each of [`KINDS`] kinds, in the words after its first two; such a word is set once. The
 //! first word of an entry says which of these objects it names, if that object's count is even.
 //!
 //! **Removing.** By the worker that has the lock exclusively, under the directory's lock: the count, then the lock's
 //! own words. **Making.** Under the directory's lock: an object for an entry that names nothing, if it has none of the
-//! form; the object is made ready, which fails for a moment if a living worker still changes it; the name, the first
+//! kind; the object is made ready, which fails for a moment if a living worker still changes it; the name, the first
 //! word, the count. **Looking up.** The count, the name, the count again.
 //!
 //! **A crash** leaves the count as it is, which decides alone. While it is odd, the next maker does everything again.
-//! Recovery frees an object that was not published, which it recognises by the entry's word for its form, as that does
+//! Recovery frees an object that was not published, which it recognises by the entry's word for its kind, as that does
 //! not change again.
 
 use super::directory::{self, KIND_LOCK, Named};
@@ -30,7 +30,7 @@ pub const COUNT_AT: u64 = LINE + 24;
 /// Bytes that every object has.
 const LEAST_BYTES: u64 = 4 * LINE;
 /// Forms of objects.
-pub const FORMS: u64 = 6;
+pub const KINDS: u64 = 6;
 /// Where an entry says which objects it has.
 const OBJECTS_AT: u64 = 16;
 /// The count of a new object: it has no name yet.
@@ -52,32 +52,32 @@ pub(in crate::pod) fn count_of<M: Memory>(worker: &Worker<M>, object: u64) -> Re
     Ok(sync_word(object + COUNT_AT))
 }
 
-/// The word of an entry that says where its object of a form is.
-fn object_word(at: u64, form: u64) -> SyncWord {
-    sync_word(at + OBJECTS_AT + 8 * (form % FORMS))
+/// The word of an entry that says where its object of a kind is.
+fn object_word(at: u64, kind: u64) -> SyncWord {
+    sync_word(at + OBJECTS_AT + 8 * (kind % KINDS))
 }
 
 /// Whether an entry has objects, as far as this host knows: such a word is set once. Entries without are only
 /// preferred.
 pub(in crate::pod) fn has_objects<M: Memory>(worker: &Worker<M>, at: u64) -> bool {
-    (0..FORMS).any(|form| object_word(at, form).load_speculative(worker.mem()) != 0)
+    (0..KINDS).any(|kind| object_word(at, kind).load_speculative(worker.mem()) != 0)
 }
 
 /// All objects of entries, named or not.
 pub fn objects<M: Memory>(worker: &Worker<M>) -> Vec<u64> {
     let words = (0..worker.geometry().parameters.entries)
         .map(|index| worker.geometry().entry(index))
-        .flat_map(|at| (0..FORMS).map(move |form| object_word(at, form)));
+        .flat_map(|at| (0..KINDS).map(move |kind| object_word(at, kind)));
     words
         .map(|word| word.load(worker.mem()))
         .filter(|object| *object != 0)
         .collect()
 }
 
-/// How objects of a form are made.
+/// How objects of a kind are made.
 pub struct Making<'a> {
-    /// The form, below [`FORMS`].
-    pub form: u64,
+    /// The kind, below [`KINDS`].
+    pub kind: u64,
     /// Allocates an object, counted as [`UNNAMED`], as the worker's auxiliary object.
     pub build: &'a dyn Fn() -> Result<u64>,
     /// Makes an object ready for an incarnation; `false` if a living worker still keeps it from that.
@@ -137,7 +137,7 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
         if !directory::is_unnamed(worker, first) {
             continue;
         }
-        let rank = match (object_word(at, making.form).load(mem), first) {
+        let rank = match (object_word(at, making.kind).load(mem), first) {
             (0, 0) if !has_objects(worker, at) => 1,
             (0, _) => 2,
             _ => 0,
@@ -146,7 +146,7 @@ fn unnamed<M: Memory>(worker: &Worker<M>, making: &Making<'_>) -> Result<(u64, u
     }
     entries.sort_unstable();
     for (_, at) in entries {
-        let word = object_word(at, making.form);
+        let word = object_word(at, making.kind);
         let mut offset = word.load(mem);
         if offset == 0 {
             offset = (making.build)()?;

@@ -100,6 +100,10 @@ fn begin<M: Memory>(worker: &Worker<M>, record: WorkerRecord, from: Position, to
     let mem = worker.mem();
     let request = record.flush_request();
     let (process, generation) = (worker.pod().index(), worker.pod().generation);
+    // A worker that dies in here must not leave an older round's number beside this request: an adopter would take that
+    // round, which is complete, for this request's.
+    mem.fence();
+    mem.must_be_in_memory(request[3].offset(), 8);
     let serial = serial_after(request[2].get(mem), process, generation);
     // This process's background thread must not follow the request: it may be over by then.
     worker.pod().served.note(record, serial);

@@ -58,7 +58,7 @@ pub struct Layout {
 /// Checks that there can be such a list.
 pub fn check(plan: &Plan) -> Result<()> {
     let refuse = |why| {
-        Err(Error::Option {
+        Err(Error::InvalidOption {
             option: Setting::Plan,
             value: format!("{plan:?}"),
             why,

@@ -27,7 +27,7 @@ pub mod result;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::causes::{Found, Setting, Structure};
+use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
 use crate::memory::checked::word_line;
 use crate::memory::{Memory, OwnedWord};
@@ -93,10 +93,8 @@ impl<M: Memory> TaskList<M> {
         let list = Self::of(worker, named)?;
         match list.layout.is(plan) {
             true => Ok(list),
-            false => Err(Error::Option {
-                option: Setting::OtherPlan,
-                value: format!("{plan:?}"),
-                why: "it was made with another; use another name",
+            false => Err(Error::OtherPlan {
+                name: name.to_owned(),
             }),
         }
     }

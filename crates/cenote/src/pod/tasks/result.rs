@@ -11,7 +11,7 @@
 use std::ops::Deref;
 
 use super::TaskList;
-use crate::causes::Setting;
+use crate::causes::Counted;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::memory::checked::{published, unpublished};
@@ -81,7 +81,7 @@ impl<M: Memory> TaskList<M> {
     /// Cost: a load of the slot; if that is open, an object, and one compare-exchange as for a write to a map. A task
     /// that has its result costs the load alone.
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option), [`Error::Full`](crate::Error::Full).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange), [`Error::Full`](crate::Error::Full).
     pub fn commit(&self, task: u64, result: &[u8]) -> Result<Committed> {
         self.check_task(task)?;
         with_room(&self.worker, || self.attempt(task, result))
@@ -130,7 +130,7 @@ impl<M: Memory> TaskList<M> {
     ///
     /// Cost: a load of the slot, and the result's lines.
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange).
     pub fn result(&self, task: u64) -> Result<Option<TaskResult<'_, M>>> {
         self.check_task(task)?;
         let pin = self.worker.pin()?;
@@ -148,7 +148,7 @@ impl<M: Memory> TaskList<M> {
 
     /// Whether a task has its result, forgotten or not. Cost: a load.
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange).
     pub fn has_result(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
         Ok(self.layout.slot(task).load(self.worker.mem()) != 0)
@@ -159,7 +159,7 @@ impl<M: Memory> TaskList<M> {
     ///
     /// Cost: a load, one compare-exchange, and the retiring and freeing of an object.
     ///
-    /// Errors: [`Error::Option`](crate::Error::Option).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange).
     pub fn forget(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
         with_room(&self.worker, || self.attempt_to_forget(task))
@@ -201,10 +201,10 @@ impl<M: Memory> TaskList<M> {
     fn check_task(&self, task: u64) -> Result<()> {
         match task < self.len() {
             true => Ok(()),
-            false => Err(Error::Option {
-                option: Setting::Task,
-                value: task.to_string(),
-                why: "the list has fewer tasks",
+            false => Err(Error::OutOfRange {
+                what: Counted::Task,
+                index: task,
+                count: self.len(),
             }),
         }
     }

@@ -12,7 +12,7 @@ use crate::causes::Foreign;
 use crate::error::{Error, Result};
 use crate::memory::{self, Backing, Mapped, Mapping, ReaderLiveness, Trust};
 use crate::pod::format::geometry::Geometry;
-use crate::pod::format::superblock::Kind;
+use crate::pod::format::superblock::MemoryKind;
 use crate::pod::instance::process::Identity;
 
 /// Opens a pool's file for reading.
@@ -55,10 +55,10 @@ impl<M: Mapped> Reader<M> {
         let file = open_to_read(path, trust)?;
         let head = read_head(path, file.try_clone().map_err(io_error(path))?)?;
         let superblock = superblock_of(path, &head)?;
-        if superblock.parameters.kind != Kind::of::<M>() {
-            return Err(Error::Kind {
+        if superblock.parameters.kind != MemoryKind::of::<M>() {
+            return Err(Error::OtherMemoryKind {
                 pool: superblock.parameters.kind,
-                asked: Kind::of::<M>(),
+                asked: MemoryKind::of::<M>(),
             });
         }
         let geometry = Geometry::new(superblock.parameters);

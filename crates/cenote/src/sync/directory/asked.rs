@@ -1,18 +1,18 @@
-//! How the agent of a process learns which of the process's directory locks other nodes ask for, however many it has
-//! open.
+//! How the downconvert thread of a process learns which of the process's directory locks other nodes ask for, however
+//! many it has open.
 //!
-//! The process's entry in the pool has an event count, on which the agent sleeps, and a set of [`BITS`] bits. A lock's
-//! offset says which bit is the lock's; several locks may share one.
+//! The process's entry in the pool has an event count, on which the downconvert thread sleeps, and a set of [`BITS`]
+//! bits. A lock's offset says which bit is the lock's; several locks may share one.
 //!
 //! | who | when | does |
 //! |---|---|---|
 //! | the thread that changes a lock's entry | another node's process is asked for the lock now | sets the lock's bit, then notifies the event count |
-//! | the agent | | prepares to wait, takes the set, which is empty then, and polls the locks whose bits it has; if there are none, it sleeps |
+//! | the downconvert thread | | prepares to wait, takes the set, which is empty then, and polls the locks whose bits it has; if there are none, it sleeps |
 //!
-//! The agent that has not found a bit has prepared to wait before the bit was set, so the notification wakes it. **A
-//! crash** between the change and the notification leaves a lock of which the agent is not told: it finds that by the
-//! scan of all locks that it makes now and then. A bit that says nothing, of another process that had the entry before,
-//! say, costs a poll.
+//! The downconvert thread that has not found a bit has prepared to wait before the bit was set, so the notification
+//! wakes it. **A crash** between the change and the notification leaves a lock of which the downconvert thread is not
+//! told: it finds that by the scan of all locks that it makes now and then. A bit that says nothing, of another process
+//! that had the entry before, say, costs a poll.
 
 use super::layout::Layout;
 use super::node::Node;
@@ -49,9 +49,9 @@ pub fn bit(layout: Layout) -> usize {
     (spread >> (u64::BITS - BITS.ilog2())) as usize
 }
 
-/// Notifies a node's process that it is asked for a lock. Its agent already sees that in the entry.
+/// Notifies a node's process that it is asked for a lock. Its downconvert thread already sees that in the entry.
 ///
-/// Cost: three round trips; an exchange and a system call more if the agent sleeps.
+/// Cost: three round trips; an exchange and a system call more if the downconvert thread sleeps.
 pub fn notify<M: Memory>(worker: &Worker<M>, layout: Layout, node: Node) {
     let mem = worker.mem();
     // If the node has left meanwhile, it is another one's bit, or nobody's.
@@ -69,7 +69,7 @@ pub fn notify<M: Memory>(worker: &Worker<M>, layout: Layout, node: Node) {
     event_count::notify_waiting(mem, record.lock_events());
 }
 
-/// The bits that were set since they were taken last, by the process's agent.
+/// The bits that were set since they were taken last, by the process's downconvert thread.
 ///
 /// Cost: four round trips, and one for each word with a bit.
 pub fn take<M: Memory>(worker: &Worker<M>) -> Asked {
@@ -84,13 +84,13 @@ pub fn take<M: Memory>(worker: &Worker<M>) -> Asked {
     }))
 }
 
-/// The process's agent is about to sleep: see [`event_count::prepare_wait`].
+/// The process's downconvert thread is about to sleep: see [`event_count::prepare_wait`].
 pub fn prepare_wait<M: Memory>(worker: &Worker<M>) -> (u64, u32) {
     event_count::prepare_wait(worker.mem(), own(worker.pod()).lock_events())
 }
 
-/// Wakes the process's own agent.
-pub fn wake_agent<M: Memory>(pod: &Pod<M>) {
+/// Wakes the process's own downconvert thread.
+pub fn wake_downconvert_thread<M: Memory>(pod: &Pod<M>) {
     event_count::notify_waiting(pod.mem(), own(pod).lock_events());
 }
 

@@ -1,5 +1,5 @@
-//! The agent of a process: a thread that gives directory locks up when another process asks and no thread of this one
-//! comes by.
+//! The downconvert thread of a process (as in distributed lock managers): it gives directory locks up when another
+//! process asks and no thread of this one comes by.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use super::node_handle::Cohorts;
 use crate::memory::Memory;
 use crate::pod::Worker;
 
-/// The longest sleep of the agent of a process whose notifications a host of another kernel sends: they wake nobody
-/// here.
+/// The longest sleep of the downconvert thread of a process whose notifications a host of another kernel sends: they
+/// wake nobody here.
 const BETWEEN_POLLS: Duration = Duration::from_millis(1);
-/// The time between two scans of the locks, and so the longest sleep: a notification may be lost with who was about to
-/// send it, and a thread of this process may have died alone.
+/// The time between two scans of the locks, and so the longest sleep: a notification may be lost with the thread that
+/// was about to send it, and a thread of this process may have died alone.
 const BETWEEN_SCANS: Duration = Duration::from_millis(20);
 /// About how many locks are polled in one scan; the next scan goes on from there.
 const LOCKS_PER_SCAN: usize = 1024;
 
-/// An agent's view of its process.
-pub struct LockAgent {
+/// What a downconvert thread knows of its process.
+pub struct Downconverter {
     cohorts: Arc<Cohorts>,
     scanned: Instant,
     /// Where the next scan begins.
     next: usize,
 }
 
-impl LockAgent {
-    /// The agent of a process, of which this is a thread.
+impl Downconverter {
+    /// That of the process of which this is a thread.
     pub fn new<M: Memory>(worker: &Worker<M>) -> Self {
         Self {
             cohorts: Cohorts::of(worker),
@@ -68,7 +68,7 @@ impl LockAgent {
 
     /// Does what is due for the locks that other processes ask for. Returns whether there are any.
     ///
-    /// Cost: as [`LockAgent::tick_and_sleep`], without the scan.
+    /// Cost: as [`Downconverter::tick_and_sleep`], without the scan.
     pub fn answer<M: Memory>(&self, worker: &Worker<M>) -> bool {
         let asked = asked::take(worker);
         drive(worker, &self.cohorts.asked(asked));

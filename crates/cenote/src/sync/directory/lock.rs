@@ -62,7 +62,7 @@ impl<M: Memory> DirectoryLock<M> {
         let is = match named.kind {
             KIND_DIRECTORY_LOCK => None,
             KIND_LOCK => Some(Found::Is(Structure::LockOf(
-                Object::at(&worker, named.offset)?.form(),
+                Object::at(&worker, named.offset)?.kind(),
             ))),
             KIND_LOCKS => Some(Found::Is(Structure::LockArray)),
             _ => Some(Found::IsNot(Structure::DirectoryLock)),
@@ -150,7 +150,7 @@ impl<M: Memory> DirectoryLock<M> {
 }
 
 fn check_sizes(nodes: u8, lens: &[u64]) -> Result<()> {
-    let error = |option, value: String, why| Err(Error::Option { option, value, why });
+    let error = |option, value: String, why| Err(Error::InvalidOption { option, value, why });
     if nodes == 0 || nodes > NODES_MAX {
         return error(
             Setting::LockNodes,

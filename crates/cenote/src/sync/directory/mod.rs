@@ -17,10 +17,10 @@
 //! | `layout` | a lock's bytes in a pool |
 //! | `transition` | changes of the entry that a crash cannot tear |
 //! | `cohort` | what a process has, and how its threads share it |
-//! | `drive` | acting for a process: asking, learning, giving up |
-//! | `asked` | which locks a process is asked for, for its agent |
-//! | `agent` | the process's answers while its threads are elsewhere |
-//! | `cached` | the handle of a thread on a lock that its process caches |
+//! | `driver` | acting for a process: asking, learning, giving up |
+//! | `asked` | which locks a process is asked for, for its downconvert thread |
+//! | `downconvert` | the process's answers while its threads are elsewhere |
+//! | `node_handle` | the handle of a thread on a lock that its process caches |
 //! | `inspect` | who has a lock and who waits for it, for people to read |
 //! | `lock`, `guard` | the handle for users, on any memory, and its holds |
 //! | `messages/` | the other transport: messages to a directory at a memory node |

@@ -81,7 +81,7 @@ fn open(cohorts: &mut Vec<Weak<Cohort>>) -> Vec<Arc<Cohort>> {
 pub struct Cached<M: Memory> {
     pub(super) worker: Rc<Worker<M>>,
     pub(super) cohort: Arc<Cohort>,
-    /// Keeps the list in which the process's agent finds the cohort.
+    /// Keeps the list in which the process's downconvert thread finds the cohort.
     _cohorts: Arc<Cohorts>,
 }
 

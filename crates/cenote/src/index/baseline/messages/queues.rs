@@ -91,7 +91,7 @@ impl<M: Memory> Queues<M> {
     /// Opens the queues of a name, which may have another shape, or creates them.
     pub fn open_or_create(worker: Rc<Worker<M>>, name: &str, shape: Shape) -> Result<Self> {
         if !shape.is_possible() {
-            return Err(Error::Option {
+            return Err(Error::InvalidOption {
                 option: Setting::Shape,
                 value: format!("{} and {}", shape.servers, shape.clients),
                 why: "there are 1 to 1024 of each",

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `message` | what is said |
 //! | `region` | what a lock covers, and which of it has changed |
-//! | `moment`, `lease` | time; until when a node cannot have been declared dead |
+//! | `instant`, `lease` | time; until when a node cannot have been declared dead |
 //! | `locked` | a lock at the directory: its entry, its data, the requests |
 //! | `directory` | the directory: its locks and their names, and the nodes that have joined |
 //! | `copy` | a lock at a node: its permission, its data, the queue if the node holds it |

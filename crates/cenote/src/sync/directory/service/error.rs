@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// No lock can have that name.
     #[error("the name {name:?} cannot be used: names have 1 to {NAME_MAX} bytes")]
-    Name {
+    InvalidName {
         /// The name.
         name: String,
     },
@@ -76,7 +76,7 @@ impl Error {
         let name = name.to_owned();
         match why {
             Refusal::Missing => Self::Missing { name },
-            Refusal::Name => Self::Name { name },
+            Refusal::Name => Self::InvalidName { name },
             Refusal::Regions => Self::Regions,
             Refusal::Full => Self::Full,
         }

@@ -44,7 +44,7 @@ impl RegionsLockBuilder<'_> {
     ///
     /// Cost: a round trip to the service.
     ///
-    /// Errors: [`Error::Name`], [`Error::Regions`], [`Error::Full`]; those of a connection.
+    /// Errors: [`Error::InvalidName`], [`Error::Regions`], [`Error::Full`]; those of a connection.
     pub fn open(self) -> Result<RegionsLock, Error> {
         let lens = self.regions.iter().map(|len| u32::try_from(*len).ok());
         let lens = lens.collect::<Option<Vec<u32>>>().ok_or(Error::Regions)?;
@@ -74,7 +74,7 @@ impl LockClient {
     pub(super) fn open_lock(&self, name: &str, regions: Option<&[u32]>) -> Result<RegionsLock, Error> {
         if name.is_empty() || name.len() > NAME_MAX {
             let name = name.to_owned();
-            return Err(Error::Name { name });
+            return Err(Error::InvalidName { name });
         }
         if regions.is_some_and(|regions| !is_possible(regions)) {
             return Err(Error::Regions);

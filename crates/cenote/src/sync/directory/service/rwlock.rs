@@ -45,7 +45,8 @@ impl LockClient {
     ///
     /// Cost: a round trip to the service.
     ///
-    /// Errors: [`Error::OtherSize`], [`Error::Name`], [`Error::Regions`], [`Error::Full`]; those of a connection.
+    /// Errors: [`Error::OtherSize`], [`Error::InvalidName`], [`Error::Regions`], [`Error::Full`]; those of a
+    /// connection.
     pub fn rwlock<T: bytemuck::Pod>(&self, name: &str) -> Result<RwLock<T>, Error> {
         let len = u32::try_from(size_of::<T>()).map_err(|_| Error::Regions)?;
         RwLock::over(self.open_lock(name, Some(&[len]))?, name)
