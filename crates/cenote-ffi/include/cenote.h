@@ -11,6 +11,15 @@
 // A directory lock of a pool: a reader-writer lock together with the regions of the pool that it covers.
 typedef struct cenote_dlock cenote_dlock;
 
+// A view of an object: its bytes stay as they are, and where they are, until it is closed.
+typedef struct cenote_object_view cenote_object_view;
+
+// An object that is being written, by the thread that made it.
+typedef struct cenote_object_writer cenote_object_writer;
+
+// An object store of a pool: byte strings that are written once, and viewed where they are.
+typedef struct cenote_objects cenote_objects;
+
 // A pool that the process has open.
 typedef struct cenote_pool cenote_pool;
 
@@ -42,6 +51,28 @@ typedef struct cenote_former {
   // Which thread of that number it was.
   uint32_t generation;
 } cenote_former;
+
+// How an object store is created. A field that is 0 means the default.
+typedef struct cenote_objects_options {
+  // The most bytes that its objects may occupy, with what surrounds them; as many as the pool has if 0.
+  uint64_t quota;
+  // The time to live of objects that say none themselves, in milliseconds; for ever if 0.
+  uint64_t ttl_ms;
+  // If it is not 0, objects that were not viewed lately are evicted when there is no room for a new one.
+  int evict;
+} cenote_objects_options;
+
+// What a new object has besides its bytes. A field that is 0 means the default.
+typedef struct cenote_object_options {
+  // Bytes that say what it is; none if null.
+  const void *metadata;
+  // How many, at most 1 MiB.
+  size_t metadata_size;
+  // How long it lives, in milliseconds; as long as the store says if 0.
+  uint64_t ttl_ms;
+  // If it is not 0, the object takes the place of the one that has its id.
+  int replace;
+} cenote_object_options;
 
 #ifdef __cplusplus
 extern "C" {
@@ -415,6 +446,149 @@ int cenote_dlock_note(struct cenote_dlock *lock,
 // Preconditions: The lock is null or open; there is room for the answer.
 int cenote_dlock_former(struct cenote_dlock *lock,
                         struct cenote_former *former);
+
+// Opens the object store of a name.
+//
+// Errors: ENOENT if there is none; EINVAL if the pool is null, the name is not UTF-8, or it names something else;
+// EAGAIN if the pool has no place for another thread; ESTALE in a child of the process that opened the pool; EIO if
+// the pool is damaged. The store is null then.
+//
+// Cost: a search of the pool's names, and one of the store.
+//
+// Preconditions: The pool is null or open; the name ends with a zero; there is room for a pointer.
+int cenote_objects_open(const struct cenote_pool *pool,
+                        const char *name,
+                        struct cenote_objects **objects);
+
+// Opens the object store of a name, and creates it first if there is none. Options may be null; they matter only if it
+// is created.
+//
+// Errors: EINVAL if the name is too long or empty; ENOMEM if the pool has no room; EAGAIN if it has none for another
+// name; else those of cenote_objects_open.
+//
+// Cost: that of cenote_objects_open; if it is created, that of an ordered map.
+//
+// Preconditions: The pool is null or open; the name ends with a zero; the options are null or such options; there is room for a
+// pointer.
+int cenote_objects_open_or_create(const struct cenote_pool *pool,
+                                  const char *name,
+                                  const struct cenote_objects_options *options,
+                                  struct cenote_objects **objects);
+
+// Closes an object store. Views and writers of it stay as they are.
+//
+// Errors: EINVAL if it is null or closed.
+//
+// Preconditions: It is null, or open, and no other thread uses it.
+int cenote_objects_close(struct cenote_objects *objects);
+
+// Makes an object of these bytes, and seals it. Options may be null.
+//
+// Errors: EEXIST if there is an object of this id, and it is not to be replaced; ENOMEM if the pool is full, EDQUOT if
+// the store's quota is; EINVAL if a pointer is null, the id has more than 4,096 bytes, or the object more than 2^47;
+// ESTALE in a child of the process that opened the pool; EIO if the pool is damaged.
+//
+// Cost: two inserts into an ordered map, a copy of the bytes, two exchanges.
+//
+// Preconditions: The store is null or open; there are so many bytes, of the id and of the object; the options are null or such
+// options.
+int cenote_object_put(const struct cenote_objects *objects,
+                      const void *id,
+                      size_t id_size,
+                      const void *data,
+                      size_t size,
+                      const struct cenote_object_options *options);
+
+// Deletes the object of an id. Its id is free at once; its bytes stay until the last view of it is closed.
+//
+// Errors: ENOENT if there is none; else those of cenote_object_put.
+//
+// Cost: two removals from an ordered map, an exchange; if it was ever viewed, a scan of the slots of all processes.
+//
+// Preconditions: The store is null or open; there are so many bytes of the id.
+int cenote_object_delete(const struct cenote_objects *objects,
+                         const void *id,
+                         size_t id_size);
+
+// Makes an object of so many bytes, which begin at a multiple of 64 and are undefined: what another object had. Nobody
+// else sees it until it is sealed. If this process dies before that, the object is gone. Options may be null.
+//
+// Errors: those of cenote_object_put. Writer and bytes are null then.
+//
+// Cost: an insert into an ordered map, two exchanges.
+//
+// Preconditions: The store is null or open; there are so many bytes of the id; the options are null or such options; there is room
+// for two pointers. The bytes are not used after the object was sealed or aborted.
+int cenote_object_create(const struct cenote_objects *objects,
+                         const void *id,
+                         size_t id_size,
+                         uint64_t size,
+                         const struct cenote_object_options *object_options,
+                         struct cenote_object_writer **writer,
+                         void **data);
+
+// Seals an object: from now on its id finds it, and its bytes do not change any more. The writer is gone, whatever the
+// outcome, but for EPERM and EINVAL.
+//
+// Errors: EEXIST if another one has the id by now, and is not to be replaced: this one is gone; ENOMEM if the pool is
+// full, the same; EPERM if another thread has made it; EINVAL if it is null, sealed or aborted.
+//
+// Cost: an insert into an ordered map, a sync store or two.
+//
+// Preconditions: It is null, or an object that is neither sealed nor aborted; nobody uses its bytes any more.
+int cenote_object_seal(struct cenote_object_writer *writer);
+
+// Gives an object up: it is gone, and so is the writer.
+//
+// Errors: EPERM if another thread has made it; EINVAL if it is null, sealed or aborted.
+//
+// Cost: a removal from an ordered map, two sync stores.
+//
+// Preconditions: As of cenote_object_seal.
+int cenote_object_abort(struct cenote_object_writer *writer);
+
+// Views the object of an id. If there is none, waits for it as long as `limit` says; not at all if that is null. The
+// bytes begin at a multiple of 64; any thread may read them, and close the view.
+//
+// Errors: ENOENT if there is none, and no limit; ETIMEDOUT if there was none until the time was over; EINVAL if a
+// pointer is null, the id has more than 4,096 bytes, or the limit is no time; EAGAIN if the pool has no place for
+// another thread; ENOMEM if it has none for the view; ESTALE in a child of the process that opened the pool; EIO if the
+// pool is damaged. View and bytes are null then.
+//
+// Cost: a search of an ordered map, a sequentially consistent store; the first time since eviction came by, an
+// exchange.
+//
+// Preconditions: The store is null or open; there are so many bytes of the id; the limit is null or a time; there is room for two
+// pointers and a size. The bytes are not written, and not read after the view is closed.
+int cenote_object_get(const struct cenote_objects *objects,
+                      const void *id,
+                      size_t id_size,
+                      const struct timespec *limit,
+                      struct cenote_object_view **view,
+                      const void **data,
+                      uint64_t *size);
+
+// Copies an object's metadata to where there is room for so many bytes, as far as they fit, and says how many there
+// are.
+//
+// Errors: ERANGE if there are more; EINVAL if a pointer is null or the view closed; else those of cenote_object_get.
+//
+// Cost: two misses, and those of the metadata.
+//
+// Preconditions: The view is null or open; there is room for so many bytes, and for a size.
+int cenote_object_metadata(const struct cenote_object_view *view,
+                           void *metadata,
+                           size_t room,
+                           size_t *size);
+
+// Closes a view. Its bytes may be used for something else then.
+//
+// Errors: EINVAL if it is null or closed.
+//
+// Cost: two sync stores and a sync load; if the object is deleted, and this was its last view, that of its removal.
+//
+// Preconditions: It is null or open, and no thread reads its bytes any more.
+int cenote_object_view_close(struct cenote_object_view *view);
 
 #ifdef __cplusplus
 }  // extern "C"

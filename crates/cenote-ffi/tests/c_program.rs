@@ -54,6 +54,11 @@ fn processes_share_what_directory_locks_cover() {
 }
 
 #[test]
+fn objects_of_threads_and_processes() {
+    build_and_run(&source("objects.c"), false, &[]);
+}
+
+#[test]
 fn careless_programs_are_refused_and_go_on() {
     build_and_run(&source("hostile.c"), false, &[]);
 }
@@ -100,7 +105,7 @@ fn the_documented_examples() {
         .skip(1)
         .filter_map(|rest| rest.split("```").next())
         .collect();
-    assert_eq!(examples.len(), 2);
+    assert_eq!(examples.len(), 3);
     for example in examples {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("example.c");

@@ -7,7 +7,7 @@ fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for source in ["boundary", "pool", "rwlock", "dlock"] {
+    for source in ["boundary", "pool", "rwlock", "dlock", "objects", "writer", "view"] {
         builder = builder.with_src(root.join(format!("src/{source}.rs")));
     }
     let mut made = Vec::new();

@@ -16,15 +16,19 @@ use crate::refusal::Refusal;
 /// A pool that the process has open. Threads take their places in it by themselves.
 pub struct OpenPool {
     pod: Arc<Pod<Coherent>>,
-    /// Keeps the pool open.
-    _pool: Pool,
+    pool: Pool,
 }
 
 impl OpenPool {
     /// For threads that use locks of this pool. Needs a place in it for a moment.
     pub fn new(pool: Pool) -> Result<Arc<Self>> {
         let pod = pool.worker()?.pod().clone();
-        Ok(Arc::new(Self { pod, _pool: pool }))
+        Ok(Arc::new(Self { pod, pool }))
+    }
+
+    /// The pool, for what is no lock.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Whether this process was forked from the one that opened it.

@@ -24,6 +24,18 @@ pub enum Refusal {
     /// Nobody died with the lock before this thread got it.
     #[error("nobody died with the lock before this thread got it")]
     Nobody,
+    /// What is to be made is there already.
+    #[error("{0}")]
+    Exists(&'static str),
+    /// What is asked for is not there.
+    #[error("{0}")]
+    Missing(&'static str),
+    /// The same, until the time was over.
+    #[error("{0}")]
+    NotInTime(&'static str),
+    /// What another thread has is used.
+    #[error("{0}")]
+    NotOwner(&'static str),
     /// There is none left of what the call needs.
     #[error("{0}")]
     Exhausted(&'static str),
@@ -43,10 +55,11 @@ impl Refusal {
     pub fn errno(&self) -> c_int {
         match self {
             Self::Busy => libc::EBUSY,
-            Self::TimedOut => libc::ETIMEDOUT,
+            Self::TimedOut | Self::NotInTime(_) => libc::ETIMEDOUT,
             Self::Deadlock | Self::Within => libc::EDEADLK,
-            Self::NotHeld => libc::EPERM,
-            Self::Nobody => libc::ENOENT,
+            Self::NotHeld | Self::NotOwner(_) => libc::EPERM,
+            Self::Nobody | Self::Missing(_) => libc::ENOENT,
+            Self::Exists(_) => libc::EEXIST,
             Self::Exhausted(_) => libc::EAGAIN,
             Self::Invalid(_) => libc::EINVAL,
             Self::Pool(error) => errno_of(error),
@@ -64,6 +77,7 @@ pub fn errno_of(error: &Error) -> c_int {
         Error::Deadlock => libc::EDEADLK,
         Error::TooMany { .. } | Error::TooManyLocks { .. } | Error::TooManyNodes { .. } => libc::EAGAIN,
         Error::Full { .. } => libc::ENOMEM,
+        Error::Quota { .. } => libc::EDQUOT,
         Error::LockHeld { .. } | Error::Busy | Error::Repairing { .. } => libc::EBUSY,
         Error::LockRemoved => libc::EIDRM,
         Error::NoSuch { .. } => libc::ENOENT,

@@ -23,9 +23,7 @@ use crate::view::{Memory, array};
 
 /// An object that is being made.
 pub(crate) struct Writing {
-    /// Dropped before the store that it is of.
-    writer: ObjectWriter<'static>,
-    _store: Rc<Store>,
+    writer: ObjectWriter,
 }
 
 impl Writing {
@@ -37,16 +35,11 @@ impl Writing {
         new: &NewObject<'_>,
         overwrite: bool,
     ) -> PyResult<Option<Self>> {
-        // SAFETY: the store is where it is until its last `Rc` goes, and this keeps one for longer than the writer.
-        let borrowed: &'static Store = unsafe { &*Rc::as_ptr(&store) };
         let begun = match overwrite {
-            true => borrowed.create_over(id, size, new).map(Some),
-            false => borrowed.create(id, size, new),
+            true => store.create_over(id, size, new).map(Some),
+            false => store.create(id, size, new),
         };
-        Ok(begun.map_err(raise)?.map(|writer| Self {
-            writer,
-            _store: store,
-        }))
+        Ok(begun.map_err(raise)?.map(|writer| Self { writer }))
     }
 
     /// The object's memory.

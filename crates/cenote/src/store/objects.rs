@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::ops::{ControlFlow, Deref};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ impl<M: Memory> Pool<M> {
     pub fn objects(&self, name: &str, settings: &ObjectSettings) -> Result<Objects<M>> {
         let store = ObjectStore::open_or_create(self.worker()?, name, settings, self.guidelines())?;
         Ok(Objects {
-            store,
+            store: Rc::new(store),
             pool: self.clone(),
         })
     }
@@ -44,7 +45,7 @@ impl<M: Memory> Pool<M> {
     pub fn existing_objects(&self, name: &str) -> Result<Objects<M>> {
         let store = ObjectStore::open(self.worker()?, name, self.guidelines())?;
         Ok(Objects {
-            store,
+            store: Rc::new(store),
             pool: self.clone(),
         })
     }
@@ -76,7 +77,7 @@ impl<M: Memory> Pool<M> {
 /// # }
 /// ```
 pub struct Objects<M: Memory = Coherent> {
-    store: ObjectStore<M>,
+    store: Rc<ObjectStore<M>>,
     pool: Pool<M>,
 }
 
@@ -105,10 +106,10 @@ impl<M: Memory> Objects<M> {
     ///
     /// Errors: [`Error::Full`](crate::Error::Full), [`Error::Quota`](crate::Error::Quota),
     /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::InvalidOption`](crate::Error::InvalidOption) of a size.
-    pub fn create(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<Option<ObjectWriter<'_, M>>> {
+    pub fn create(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<Option<ObjectWriter<M>>> {
         let unsealed = self.store.make(id, size, new)?;
         Ok(unsealed.map(|unsealed| ObjectWriter {
-            store: &self.store,
+            store: self.store.clone(),
             unsealed: Some(unsealed),
         }))
     }
@@ -117,9 +118,9 @@ impl<M: Memory> Objects<M> {
     /// [in its place](ObjectWriter::seal_over).
     ///
     /// Cost and errors: those of [`Objects::create`].
-    pub fn create_over(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<ObjectWriter<'_, M>> {
+    pub fn create_over(&self, id: &[u8], size: u64, new: &NewObject<'_>) -> Result<ObjectWriter<M>> {
         Ok(ObjectWriter {
-            store: &self.store,
+            store: self.store.clone(),
             unsealed: Some(self.store.make_beside(id, size, new)?),
         })
     }
@@ -254,14 +255,15 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// An object that is being filled. If it is dropped before it is sealed, it is gone.
-pub struct ObjectWriter<'s, M: Memory = Coherent> {
-    store: &'s ObjectStore<M>,
+/// An object that is being filled, by the thread that made it. If it is dropped before it is sealed, it is gone. It
+/// outlasts the handle that made it.
+pub struct ObjectWriter<M: Memory = Coherent> {
+    store: Rc<ObjectStore<M>>,
     /// Taken when it is sealed.
     unsealed: Option<Unsealed>,
 }
 
-impl<M: Memory> Debug for ObjectWriter<'_, M> {
+impl<M: Memory> Debug for ObjectWriter<M> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObjectWriter")
             .field("size", &self.size())
@@ -269,7 +271,7 @@ impl<M: Memory> Debug for ObjectWriter<'_, M> {
     }
 }
 
-impl<M: Memory> ObjectWriter<'_, M> {
+impl<M: Memory> ObjectWriter<M> {
     /// Bytes of the object.
     pub fn size(&self) -> u64 {
         self.unsealed.as_ref().map_or(0, Unsealed::size)
@@ -311,7 +313,7 @@ impl<M: Memory> ObjectWriter<'_, M> {
     }
 }
 
-impl<M: Mapped> ObjectWriter<'_, M> {
+impl<M: Mapped> ObjectWriter<M> {
     /// The bytes, to be written in place. They begin at a multiple of 64. What they are before is undefined: what
     /// another object had.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
@@ -324,7 +326,7 @@ impl<M: Mapped> ObjectWriter<'_, M> {
     }
 }
 
-impl<M: Memory> Drop for ObjectWriter<'_, M> {
+impl<M: Memory> Drop for ObjectWriter<M> {
     fn drop(&mut self) {
         if let Some(unsealed) = self.unsealed.take()
             && !self.store.worker().is_forked()
