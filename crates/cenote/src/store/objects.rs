@@ -339,6 +339,9 @@ impl<M: Memory> Drop for ObjectWriter<M> {
 
 /// An object's bytes, where they are. They do not change, and they stay until this is dropped, whatever becomes of the
 /// object. A view may go to another thread; it keeps the pool open.
+///
+/// It is its process's: in a forked child the bytes may be another object's once the parent has ended the view. A child
+/// that reads opens the pool itself.
 pub struct ObjectView<M: Memory = Coherent> {
     viewed: Viewed,
     slots: Arc<Slots>,

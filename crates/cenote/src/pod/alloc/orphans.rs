@@ -51,12 +51,12 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
         .is_ok()
     {
         crash_point(Point::SlabRelease);
-        // Frees that came while the block was owned set no hint.
+        // Frees that came while the block was owned set no hint. Since then the block may have been freed and made anew:
+        // then the hint may be wrong.
         let base = worker.geometry().frame_offset(frame);
+        let cells = |word: u32| sync_word(base + 8 * u64::from(word));
         // PAIRS WITH: pod::alloc::slab::CellAt::change
-        if (0..TABLE[class].words())
-            .any(|word| free_lanes(sync_word(base + 8 * u64::from(word)).load(mem)) != 0)
-        {
+        if (0..TABLE[class].words()).any(|word| free_lanes(cells(word).peek_speculative(mem)) != 0) {
             set_hint(worker, frame);
         }
     }
