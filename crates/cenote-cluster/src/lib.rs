@@ -12,7 +12,7 @@
 //! | [`network`] | the nodes, as a client or the master reaches them |
 //! | [`near`] | modules at memory nodes: batches that are executed near the memory |
 //! | [`ofi`] | verbs over libfabric |
-//! | [`says`] | what clients and the master say to each other |
+//! | [`control`] | the protocol between clients and the master |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
 //! | [`credentials`], `stream`, `tls` | what processes show to each other, and how connections are encrypted |
@@ -27,6 +27,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub mod control;
 pub mod credentials;
 pub mod map;
 pub mod mapped;
@@ -38,7 +39,6 @@ pub mod network;
 pub mod node;
 pub mod ofi;
 pub mod ordered;
-pub mod says;
 pub mod session;
 pub mod store;
 mod stream;

@@ -8,8 +8,8 @@
 //! | `standby` | several masters, of which one leads (feature `etcd`) |
 //! | here | how it comes to lead, and that it ends |
 //! | `formation` | a cluster is made of memory nodes |
-//! | `answers` | what it serves: questions of clients and of people |
-//! | `complaints` | how often a client has regions closed |
+//! | `answers` | what it serves: requests of clients and of people |
+//! | `suspicions` | how often a client has regions closed |
 //! | [`watch`] | heartbeats of nodes and clients |
 //! | [`closing`] | regions are closed, their copies made equal or moved, and opened |
 //!
@@ -22,12 +22,12 @@
 
 mod answers;
 pub mod closing;
-mod complaints;
 mod formation;
 #[cfg(feature = "etcd")]
 mod standby;
 pub mod state;
 pub mod store;
+mod suspicions;
 pub mod term;
 pub mod watch;
 
@@ -44,14 +44,14 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::Error;
+use crate::control::ViewText;
 use crate::credentials::{Credentials, OPEN_VERBS};
 use crate::network::Network;
 use crate::ofi::Transport;
-use crate::says::ViewText;
-use complaints::Complaints;
 use formation::made;
 use state::{Shape, State};
 use store::{Place, Store, Unkept};
+use suspicions::Suspicions;
 use term::Term;
 
 /// How a master is set up.
@@ -138,7 +138,7 @@ impl Heard {
 struct Client {
     heard: Heard,
     oldest: u64,
-    complaints: Complaints,
+    suspicions: Suspicions,
 }
 
 impl Client {
@@ -146,7 +146,7 @@ impl Client {
         Self {
             heard: Heard::now(),
             oldest,
-            complaints: Complaints::default(),
+            suspicions: Suspicions::default(),
         }
     }
 }

@@ -21,8 +21,8 @@ use super::store::etcd::election::{Election, Leader, Outcome};
 use super::store::{SCHEME, Store};
 use super::{Options, Over, serve};
 use crate::Error;
+use crate::control::{Request, Response, frame, length};
 use crate::credentials::Credentials;
-use crate::says::{Ask, Told, frame, length};
 use crate::stream::greeted_by_cluster;
 
 /// The time between two attempts to be elected.
@@ -193,14 +193,14 @@ async fn answer(
         stream.read_exact(&mut prefix).await?;
         let mut text = vec![0; length(prefix)?];
         stream.read_exact(&mut text).await?;
-        let told = match serde_json::from_slice(&text) {
-            Ok(Ask::Stop) => {
+        let response = match serde_json::from_slice(&text) {
+            Ok(Request::Stop) => {
                 stopping.notify_one();
-                Told::Done
+                Response::Done
             }
-            Ok(_) => Told::Standby { leader: leader.get() },
-            Err(error) => Told::Refused(format!("a question of another kind: {error}")),
+            Ok(_) => Response::Standby { leader: leader.get() },
+            Err(error) => Response::Refused(format!("a question of another kind: {error}")),
         };
-        stream.write_all(&frame(&told)?).await?;
+        stream.write_all(&frame(&response)?).await?;
     }
 }

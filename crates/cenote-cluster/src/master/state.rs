@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::says::{LayoutText, RegionText, SessionText, ViewText};
+use crate::control::{LayoutText, RegionText, SessionText, ViewText};
 
 /// Cells of a session.
 const CELLS: u32 = 8;
@@ -116,7 +116,7 @@ impl Default for Shape {
 /// Everything.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// The membership epoch.
+    /// The view's number.
     pub number: u64,
     /// The last key.
     pub key: u64,
@@ -426,19 +426,19 @@ impl State {
 
     /// Regions with fewer copies than they are to have, or with one at a node that is being emptied, and the nodes that
     /// get another one; so many at most.
-    pub fn short(&self, most: usize, unfit: &[u32]) -> Vec<(u16, u32)> {
+    pub fn copies_to_make(&self, most: usize, unfit: &[u32]) -> Vec<(u16, u32)> {
         let mut planned = self.clone();
-        let mut short = Vec::new();
+        let mut copies = Vec::new();
         for number in 0..self.regions.len() as u16 {
-            if short.len() == most {
+            if copies.len() == most {
                 break;
             }
             if let Some(target) = planned.target(number, unfit) {
                 planned.gain(number, target);
-                short.push((number, target));
+                copies.push((number, target));
             }
         }
-        short
+        copies
     }
 
     /// The node that gets another copy of a region, if the region is short of one; none of the unfit.

@@ -6,7 +6,8 @@
 //!
 //! A node's silence counts only while each region that it holds has another node that answers. Without that, to give it
 //! up would lose what it holds, and gain nothing: a master that is cut off itself would lose everything. Such a node
-//! comes back, or another process is at its address, or somebody says that it does not ([`crate::says::Ask::GiveUp`]).
+//! comes back, or another process is at its address, or a person says that it does not
+//! ([`crate::control::Request::GiveUp`]).
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -179,7 +180,7 @@ pub async fn give_up(master: &Master, node: u32, why: &str) {
 pub async fn clients(master: Rc<Master>) {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        master.hear_complaints();
+        master.act_on_suspicions();
         let lease = master.options.client_lease;
         let silent: Vec<u32> = master
             .clients

@@ -234,7 +234,7 @@ fn falls_silent() -> SocketAddr {
             read += stream.read(&mut bytes).unwrap();
         }
         let mut out = Vec::new();
-        super::wire::Told::Opened.encode(&mut out);
+        super::wire::Response::Opened.encode(&mut out);
         stream.write_all(&out).unwrap();
         // Until the other side gives it up.
         while stream.read(&mut bytes).is_ok_and(|read| read > 0) {}

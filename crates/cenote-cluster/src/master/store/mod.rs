@@ -17,7 +17,7 @@ use std::str::FromStr;
 use super::state::State;
 use super::term::Term;
 use crate::Error;
-use crate::says::ViewText;
+use crate::control::ViewText;
 
 /// What a place in etcd begins with.
 pub const SCHEME: &str = "etcd://";

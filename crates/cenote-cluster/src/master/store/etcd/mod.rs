@@ -26,9 +26,9 @@ use self::client::{Etcd, Trouble};
 use self::records::{HEAD, Records, Stamp};
 use super::Unkept;
 use crate::Error;
+use crate::control::ViewText;
 use crate::master::state::State;
 use crate::master::term::Term;
-use crate::says::ViewText;
 
 /// A lease is renewed so many times in its length.
 const RENEWALS: u32 = 4;
