@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cenote_near::modules::{Counters, Malformed, Modules, ModulesError};
 
-use super::wire::{CHUNK, Request, Response, encode_commands, take_frame};
+use super::wire::{CHUNK, Refusal, Request, Response, encode_commands, take_frame};
 use crate::credentials::Credentials;
 use crate::stream::Outgoing;
 use crate::wire::{Hello, Purpose};
@@ -44,6 +44,7 @@ impl Options {
 
 /// Why there are no modules.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum NearError {
     /// No node, or no module.
     #[error("no module was asked for: name at least one memory node, and one module of each")]
@@ -62,7 +63,7 @@ pub enum NearError {
         /// Its address.
         node: SocketAddr,
         /// Why.
-        why: String,
+        why: Refusal,
     },
 }
 
@@ -143,9 +144,7 @@ impl Modules for Nodes {
 
     fn launch(&mut self, batches: Vec<Vec<u8>>) -> Result<(), ModulesError> {
         if self.launched {
-            return Err(ModulesError::Turn(
-                "a round is under way: collect its answers first",
-            ));
+            return Err(ModulesError::RoundPending);
         }
         if batches.len() != self.modules {
             return Err(ModulesError::Batches {
@@ -181,7 +180,7 @@ impl Modules for Nodes {
 
     fn collect(&mut self) -> Result<Vec<Vec<u8>>, ModulesError> {
         if !std::mem::take(&mut self.launched) {
-            return Err(ModulesError::Turn("no round is under way: launch one first"));
+            return Err(ModulesError::NoRound);
         }
         let nodes = self.peers.len();
         let mut all = vec![Vec::new(); self.modules];
@@ -344,7 +343,7 @@ impl NodeConnection {
         match self.stream.write_all(bytes) {
             Ok(()) => Ok(()),
             Err(error) => match self.response() {
-                Ok(Response::Refused(why)) => Err(Failed::Lost(why)),
+                Ok(Response::Refused(why)) => Err(Failed::Lost(why.to_string())),
                 _ => Err(error.into()),
             },
         }
@@ -380,7 +379,7 @@ impl NodeConnection {
                     });
                 }
                 Response::Malformed { module, at } => return Err(Failed::Malformed { module, at }),
-                Response::Refused(why) => return Err(Failed::Lost(why)),
+                Response::Refused(why) => return Err(Failed::Lost(why.to_string())),
                 Response::Answers { .. } | Response::Opened => {
                     return Err(Failed::Lost("it answers another request".to_owned()));
                 }

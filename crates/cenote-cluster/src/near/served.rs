@@ -6,7 +6,7 @@ use std::time::Duration;
 use cenote_near::device::Skiplist;
 use cenote_near::modules::{Modules, ModulesError, Threads};
 
-use super::wire::{CHUNK, Request, Response, take_frame};
+use super::wire::{CHUNK, Refusal, Request, Response, take_frame};
 use crate::node::Node;
 use crate::stream::Stream;
 
@@ -44,15 +44,15 @@ struct Opened<'n> {
 
 impl Opened<'_> {
     /// Adds commands to those that wait for a module; else why not.
-    fn add(&mut self, module: u32, bytes: Vec<u8>) -> Result<(), String> {
+    fn add(&mut self, module: u32, bytes: Vec<u8>) -> Result<(), Refusal> {
         self.bytes += bytes.len();
         let Some(waiting) = self.waiting.get_mut(module as usize) else {
-            return Err(format!("it has no module {module}"));
+            return Err(Refusal::NoSuchModule { module });
         };
         // What makes a map anew is no more than the memory that it fills.
         let most = WAITING_MAX.max(self.lent.bytes as usize);
         if self.bytes > most {
-            return Err(format!("a batch has more than {most} bytes"));
+            return Err(Refusal::BatchTooLong { most: most as u64 });
         }
         match waiting.is_empty() {
             true => *waiting = bytes,
@@ -116,7 +116,7 @@ async fn answer<'n>(
     opened: &mut Option<Opened<'n>>,
     request: Request,
 ) -> io::Result<Result<(), Response>> {
-    let refused = |why: String| Ok(Err(Response::Refused(why)));
+    let refused = |why| Ok(Err(Response::Refused(why)));
     match (request, opened.take()) {
         (Request::Open { modules, bytes, seed }, None) => match open(node, modules, bytes, seed) {
             Ok(new) => {
@@ -140,31 +140,30 @@ async fn answer<'n>(
         }
         (Request::Open { .. }, Some(modules)) => {
             *opened = Some(modules);
-            refused("this connection has modules".to_owned())
+            refused(Refusal::HasModules)
         }
-        (Request::Commands { .. } | Request::Run, None) => {
-            refused("this connection has no modules".to_owned())
-        }
+        (Request::Commands { .. } | Request::Run, None) => refused(Refusal::NoModules),
     }
 }
 
-fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, String> {
+fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, Refusal> {
     if modules == 0 || modules > MODULES_MAX {
-        return Err(format!("{modules} modules; ask for 1 to {MODULES_MAX}"));
+        return Err(Refusal::ModuleCount {
+            asked: modules,
+            most: MODULES_MAX,
+        });
     }
     if !node.has_own_memory() {
-        return Err(
-            "its memory is in a file; modules need a node that was started without --pool and --mapped"
-                .to_owned(),
-        );
+        return Err(Refusal::MemoryInFile);
     }
     let bytes = bytes.max(MODULE_LEAST);
     let all = u64::from(modules).saturating_mul(bytes);
     if !node.lend(all) {
-        return Err(format!(
-            "{modules} modules of {bytes} bytes are more than what is free of its memory, {} bytes",
-            node.free()
-        ));
+        return Err(Refusal::NoRoom {
+            modules,
+            bytes,
+            free: node.free(),
+        });
     }
     let lent = Lent { node, bytes: all };
     // A scan of all that a module has is less than its memory.
@@ -177,7 +176,7 @@ fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, 
         .collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Opened {
-        modules: Some(Threads::new(programs, threads).map_err(|error| error.to_string())?),
+        modules: Some(Threads::new(programs, threads).map_err(failed)?),
         waiting: vec![Vec::new(); modules as usize],
         bytes: 0,
         lent,
@@ -189,7 +188,7 @@ async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<
     let count = opened.waiting.len();
     let batches = std::mem::replace(&mut opened.waiting, vec![Vec::new(); count]);
     opened.bytes = 0;
-    let lost = || Ok(Err(Response::Refused("its modules are lost".to_owned())));
+    let lost = || Ok(Err(Response::Refused(Refusal::Lost)));
     let Some(mut modules) = opened.modules.take() else {
         return lost();
     };
@@ -215,7 +214,7 @@ async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<
     is_sent?;
     let answers = match outcome {
         Ok(answers) => answers,
-        Err(error) => return Ok(Err(of_error(&error))),
+        Err(error) => return Ok(Err(of_error(error))),
     };
     for (module, answers) in (0..).zip(answers) {
         for chunk in answers.chunks(CHUNK) {
@@ -230,12 +229,18 @@ async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<
     send(stream, &ran).await.map(Ok)
 }
 
-fn of_error(error: &ModulesError) -> Response {
+fn failed(error: ModulesError) -> Refusal {
+    Refusal::Failed {
+        why: error.to_string(),
+    }
+}
+
+fn of_error(error: ModulesError) -> Response {
     match error {
         ModulesError::Malformed { module, cause } => Response::Malformed {
-            module: *module as u32,
+            module: module as u32,
             at: cause.at as u64,
         },
-        other => Response::Refused(other.to_string()),
+        other => Response::Refused(failed(other)),
     }
 }

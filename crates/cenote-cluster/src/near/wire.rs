@@ -1,6 +1,8 @@
 //! The protocol between a host and a node with its modules, after a [greeting](crate::wire::Hello): frames of a
 //! length (4 bytes), what (1), then as below. Numbers are little-endian.
 
+use serde::{Deserialize, Serialize};
+
 use crate::wire::{Malformed, PREFIX, first_frame};
 
 /// Bytes of commands or answers in a frame, at most.
@@ -29,13 +31,68 @@ pub enum Request {
     Run,
 }
 
+/// Why a node does not do what a host asks for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No module, or too many.
+    #[error("{asked} modules; ask for 1 to {most}")]
+    ModuleCount {
+        /// How many the host asks for.
+        asked: u32,
+        /// How many a connection may have.
+        most: u32,
+    },
+    /// The node's memory is not of its process alone.
+    #[error("its memory is in a file; modules need a node that was started without --pool and --mapped")]
+    MemoryInFile,
+    /// The node has not so much memory left.
+    #[error("{modules} modules of {bytes} bytes are more than what is free of its memory, {free} bytes")]
+    NoRoom {
+        /// How many the host asks for.
+        modules: u32,
+        /// Bytes that each would have.
+        bytes: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// A connection asks for modules twice.
+    #[error("this connection has modules")]
+    HasModules,
+    /// A connection has not asked for modules.
+    #[error("this connection has no modules")]
+    NoModules,
+    /// Commands for a module that there is not.
+    #[error("it has no module {module}")]
+    NoSuchModule {
+        /// Its number.
+        module: u32,
+    },
+    /// Too many commands.
+    #[error("a batch has more than {most} bytes")]
+    BatchTooLong {
+        /// How many bytes a batch may have.
+        most: u64,
+    },
+    /// The modules were lost in an earlier round.
+    #[error("its modules are lost")]
+    Lost,
+    /// The modules cannot be made, or have failed.
+    #[error("{why}")]
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
 /// A node's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// There are modules.
     Opened,
-    /// It does not do this, and ends the connection.
-    Refused(String),
+    /// It does not do this, and ends the connection. In JSON.
+    Refused(Refusal),
     /// It is executing.
     Running,
     /// What a module has answered, or a part of it.
@@ -112,7 +169,7 @@ impl Response {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Opened => frame(out, 1, &[]),
-            Self::Refused(why) => frame(out, 2, &[why.as_bytes()]),
+            Self::Refused(why) => frame(out, 2, &[&serde_json::to_vec(why).unwrap_or_default()]),
             Self::Running => frame(out, 3, &[]),
             Self::Answers { module, bytes } => frame(out, 4, &[&module.to_le_bytes(), bytes]),
             Self::Ran { chases, memory } => frame(out, 5, &[&chases.to_le_bytes(), &memory.to_le_bytes()]),
@@ -125,7 +182,9 @@ impl Response {
         let mut parts = Parts::new(frame)?;
         let response = match parts.what {
             1 => Self::Opened,
-            2 => Self::Refused(String::from_utf8_lossy(&parts.all()).into_owned()),
+            2 => Self::Refused(
+                serde_json::from_slice(&parts.all()).map_err(|_| Malformed("an unknown refusal"))?,
+            ),
             3 => Self::Running,
             4 => Self::Answers {
                 module: parts.u32()?,
@@ -220,7 +279,8 @@ mod tests {
         ];
         let responses = [
             Response::Opened,
-            Response::Refused("no".to_owned()),
+            Response::Refused(Refusal::NoModules),
+            Response::Refused(Refusal::ModuleCount { asked: 0, most: 9 }),
             Response::Running,
             Response::Answers {
                 module: 1,
