@@ -13,6 +13,7 @@ use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::Refusal;
 use crate::ofi::Transport;
 use crate::wire::FRAME_MAX;
 
@@ -226,7 +227,7 @@ pub enum Response {
     /// It is done, or will be.
     Done,
     /// It cannot be done.
-    Refused(String),
+    Refused(Refusal),
 }
 
 /// How a cluster is.

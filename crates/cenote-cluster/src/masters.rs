@@ -160,13 +160,13 @@ impl Search {
             let is_over = begun.elapsed() > timeout;
             match asked {
                 Ok((Response::Standby { .. }, _)) if is_over => {
-                    return Err(Error::NoLeader(self.masters.to_string()));
+                    return Err(Error::NoLeader(self.masters.clone()));
                 }
                 Ok((Response::Standby { leader }, _)) => self.redirected(leader),
                 Ok((response, connection)) => return Ok((response, connection)),
                 Err(source) if source.to_string() == STANDS_BY => {
                     if is_over {
-                        return Err(Error::NoLeader(self.masters.to_string()));
+                        return Err(Error::NoLeader(self.masters.clone()));
                     }
                 }
                 Err(source) if is_over || (is_one && !was_told) => {

@@ -13,14 +13,14 @@ use cenote_replica::verbs::{Address, Completion, Request, Verbs};
 use cenote_replica::view::Eras;
 use cenote_replica::view::{Control, SessionEnded, View};
 
-use crate::Error;
 use crate::control::{self, ErasText, LayoutText, Response, SessionText, ViewText, exchange};
-use crate::credentials::{Credentials, OPEN_VERBS};
+use crate::credentials::Credentials;
 use crate::masters::{Masters, Search};
 use crate::network::Network;
 use crate::ofi::Transport;
 use crate::stream::Outgoing;
 use crate::wire::{Hello, Purpose};
+use crate::{Error, Unsupported};
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -161,17 +161,18 @@ pub fn join(
             transport,
         ),
         Response::Refused(why) => return Err(Error::Refused(why)),
-        other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
+        other => {
+            return Err(Error::Protocol(format!(
+                "it answers a client that joins by {other:?}"
+            )));
+        }
     };
     connection.set_timeout(ANSWER).map_err(unreachable)?;
     if transport == Transport::Ofi && credentials.encrypts() {
-        return Err(Error::Refused(OPEN_VERBS.to_owned()));
+        return Err(Unsupported::TlsOverLibfabric.into());
     }
     if transport == Transport::Ofi && cfg!(not(feature = "ofi")) {
-        return Err(Error::Refused(
-            "its memory nodes are reached by libfabric, and this program was built without the feature `ofi`"
-                .to_owned(),
-        ));
+        return Err(Unsupported::WithoutLibfabric.into());
     }
     let network = Network::new(credentials, transport, deadline);
     let own = Rc::new(view.view());

@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::formation::offer;
 use super::{Client, Heard, Master, state, watch};
-use crate::Error;
 use crate::control::{ErasText, NodeStatus, Request, Response, SessionStatus, Status, frame, length};
 use crate::stream::greeted_by_cluster;
+use crate::{Error, Refusal};
 
 /// Characters of a client's name that are kept.
 const NAME_MAX: usize = 100;
@@ -44,7 +44,9 @@ impl Master {
             stream.read_exact(&mut text).await?;
             let response = match serde_json::from_slice(&text) {
                 Ok(request) => self.respond(request).await,
-                Err(error) => Response::Refused(format!("a question of another kind: {error}")),
+                Err(error) => Response::Refused(Refusal::Unknown {
+                    why: error.to_string(),
+                }),
             };
             // Another one leads, and may have decided otherwise.
             let response = match self.term.lasts() {
@@ -56,9 +58,8 @@ impl Master {
     }
 
     async fn respond(self: &Rc<Self>, request: Request) -> Response {
-        let refused = |error: Error| Response::Refused(error.to_string());
         match request {
-            Request::Join { name } => self.join(name).await.unwrap_or_else(refused),
+            Request::Join { name } => self.join(name).await.unwrap_or_else(Response::Refused),
             Request::Heartbeat {
                 session,
                 oldest,
@@ -86,7 +87,7 @@ impl Master {
             }
             Request::Leads => Response::Done,
             Request::Status => Response::Status(self.status()),
-            Request::AddNode { address } => self.add_node(address).await.unwrap_or_else(refused),
+            Request::AddNode { address } => self.add_node(address).await.unwrap_or_else(Response::Refused),
             Request::Drain { node } => {
                 let drained = self.state.borrow_mut().drain(node);
                 if let Err(why) = drained {
@@ -110,10 +111,10 @@ impl Master {
         }
     }
 
-    async fn join(&self, name: String) -> Result<Response, Error> {
+    async fn join(&self, name: String) -> Result<Response, Refusal> {
         let name = name.chars().take(NAME_MAX).collect();
         let session = self.state.borrow_mut().join(name);
-        let session = session.ok_or_else(|| Error::Refused("there are too many clients".to_owned()))?;
+        let session = session.ok_or(Refusal::TooManyClients)?;
         self.save_or_end().await;
         // What the one before it had in flight is not this one's.
         let cells = Address::from_bits(session.cells).unwrap_or(Address::new(0, 0));
@@ -213,7 +214,7 @@ impl Master {
         self.eras.set(eras);
     }
 
-    async fn add_node(self: &Rc<Self>, address: SocketAddr) -> Result<Response, Error> {
+    async fn add_node(self: &Rc<Self>, address: SocketAddr) -> Result<Response, Refusal> {
         // A number that no node has, and no other question.
         self.offers.set(self.offers.get() + 1);
         let offer = offer(&self.network, u32::MAX - self.offers.get() % (1 << 16), address).await?;
@@ -221,9 +222,7 @@ impl Master {
             node.alive && (node.address == address || node.incarnation == offer.incarnation)
         };
         if self.state.borrow().nodes.values().any(is_known) {
-            return Err(Error::Refused(format!(
-                "the memory node at {address} is one of the cluster's"
-            )));
+            return Err(Refusal::NodeKnown { address });
         }
         let node = self.state.borrow_mut().add_node(offer);
         self.network.set_address(NodeId(node), address);

@@ -177,15 +177,21 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(new(shape), Unfit::TooFewNodes { .. }));
     let alone = Shape { replicas: 1, ..shape };
     assert!(matches!(new(alone), Unfit::TooLittleMemory(_)));
-    for wrong in [
-        Shape { replicas: 0, ..shape },
-        Shape { block: 1000, ..shape },
-        Shape {
-            region_bytes: 1 << 18,
-            ..shape
-        },
-        Shape { depth: 30, ..shape },
+    let large = Shape {
+        region_bytes: (1 << 31) + shape.block,
+        ..shape
+    };
+    let few_blocks = Shape {
+        region_bytes: 1 << 18,
+        ..shape
+    };
+    for (wrong, why) in [
+        (Shape { replicas: 0, ..shape }, Unfit::Replicas),
+        (Shape { block: 1000, ..shape }, Unfit::BlockSize),
+        (large, Unfit::RegionSize),
+        (few_blocks, Unfit::RegionBlocks),
+        (Shape { depth: 30, ..shape }, Unfit::IndexSize),
     ] {
-        assert!(matches!(new(wrong), Unfit::Range(_)));
+        assert_eq!(new(wrong), why);
     }
 }

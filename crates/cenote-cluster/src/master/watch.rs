@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use cenote_replica::view::NodeId;
 
 use super::{Heard, Master};
+use crate::Refusal;
 use crate::wire::{Answer, Item};
 
 /// The time between two heartbeats.
@@ -39,18 +40,16 @@ impl Heard {
 
 impl Master {
     /// Why a node cannot be given up by a person's word: while it has a lease, it may answer with what is old by then.
-    pub(super) fn may_give_up(&self, node: u32) -> Result<(), String> {
+    pub(super) fn may_give_up(&self, node: u32) -> Result<(), Refusal> {
         if !self.state.borrow().is_alive(node) {
-            return Err(format!("there is no memory node {node} that is not given up"));
+            return Err(Refusal::NodeGivenUp { node });
         }
         match self.nodes.borrow().get(&node) {
-            Some(heard) if heard.answers => Err(format!(
-                "memory node {node} answers: drain it, or end its process first"
-            )),
-            Some(heard) if heard.at.elapsed() <= self.options.node_lease => Err(format!(
-                "memory node {node} is silent for less than its lease, {:?}: say so again",
-                self.options.node_lease
-            )),
+            Some(heard) if heard.answers => Err(Refusal::NodeAnswers { node }),
+            Some(heard) if heard.at.elapsed() <= self.options.node_lease => Err(Refusal::NodeLeased {
+                node,
+                lease: self.options.node_lease,
+            }),
             _ => Ok(()),
         }
     }

@@ -200,7 +200,7 @@ impl ClusterArg {
     pub fn ask(&self, request: &Request) -> Result<Response, Failure> {
         let (masters, credentials) = self.resolve()?;
         match masters.ask(credentials, request, TIMEOUT)? {
-            Response::Refused(why) => Err(Failure::failed(why)),
+            Response::Refused(why) => Err(cenote_cluster::Error::Refused(why).into()),
             response => Ok(response),
         }
     }
