@@ -197,7 +197,7 @@ impl Map {
     }
 
     /// Binds a key to another value if it is bound. Returns whether it did.
-    pub fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+    pub fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
         self.change(value, async |client| client.update(key, value).await)
     }
 

@@ -39,7 +39,7 @@ pub trait KeyValue {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error>;
 
     /// Binds a key to another value if it is bound. Returns whether it did.
-    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error>;
+    fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error>;
 
     /// Unbinds a key. Returns whether it was bound.
     fn remove(&mut self, key: &[u8]) -> Result<bool, Error>;
@@ -64,8 +64,8 @@ impl KeyValue for Map {
         Map::insert(self, key, value)
     }
 
-    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        Map::update(self, key, value)
+    fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        Map::replace_existing(self, key, value)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
@@ -95,7 +95,7 @@ impl<M: Backend> KeyValue for cenote::Map<M> {
         Ok((**self).insert(key, value)?)
     }
 
-    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+    fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
         let Some(mut old) = self.get_copied(key)? else {
             return Ok(false);
         };

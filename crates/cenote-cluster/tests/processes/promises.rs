@@ -63,8 +63,8 @@ fn what_is_put_is_found_by_others() {
         }
         assert!(!other.insert(&key(5), b"x").unwrap());
         assert!(other.remove(&key(5)).unwrap() && !one.remove(&key(5)).unwrap());
-        assert!(!one.update(&key(5), b"x").unwrap() && one.insert(&key(5), b"y").unwrap());
-        assert!(other.update(&key(5), b"z").unwrap());
+        assert!(!one.replace_existing(&key(5), b"x").unwrap() && one.insert(&key(5), b"y").unwrap());
+        assert!(other.replace_existing(&key(5), b"z").unwrap());
         assert_eq!(one.get(&key(5)).unwrap().unwrap(), b"z");
         assert_eq!(one.get(b"").unwrap(), None);
         one.put(b"", b"").unwrap();
@@ -353,9 +353,9 @@ fn a_lost_region_is_told_of_and_does_not_stop_the_others() {
 fn behaves_as_a_map(store: &Store) {
     let mut map = store.map("default").unwrap();
     assert_eq!(map.get(b"key").unwrap(), None);
-    assert!(!map.update(b"key", b"1").unwrap() && !map.remove(b"key").unwrap());
+    assert!(!map.replace_existing(b"key", b"1").unwrap() && !map.remove(b"key").unwrap());
     map.put(b"key", b"2").unwrap();
-    assert!(!map.insert(b"key", b"3").unwrap() && map.update(b"key", b"4").unwrap());
+    assert!(!map.insert(b"key", b"3").unwrap() && map.replace_existing(b"key", b"4").unwrap());
     assert_eq!(map.get(b"key").unwrap().as_deref(), Some(&b"4"[..]));
     assert!(map.remove(b"key").unwrap() && map.insert(b"key", b"5").unwrap());
     let keys: Vec<[u8; 8]> = (0..100).map(key).collect();
