@@ -58,15 +58,17 @@ fn expected(model: &mut Model, operation: &Operation) -> Answer {
         Operation::Insert(key, value) => {
             let before = model.get(&key).copied();
             model.entry(key).or_insert(value);
-            Answer::Value(before)
+            Answer::Insert { existing: before }
         }
-        Operation::Delete(key) => Answer::Value(model.remove(&key)),
+        Operation::Delete(key) => Answer::Delete {
+            removed: model.remove(&key),
+        },
         Operation::Update { key, expected, value } => {
             let before = model.get(&key).copied();
             if before == Some(expected) {
                 model.insert(key, value);
             }
-            Answer::Value(before)
+            Answer::Update { before }
         }
         Operation::Scan(from, to) => {
             // A range of which the standard library says that it ends before it begins has no keys.

@@ -34,7 +34,7 @@ const OBSERVER: u32 = 1;
 const MONITOR: u32 = 2;
 const VICTIM: u32 = 3;
 /// Between two polls of the observer.
-const LOOK: Duration = Duration::from_micros(50);
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 /// What does not come in this time does not come.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -250,7 +250,7 @@ impl Bench {
         let until = |what: &str, is_so: &dyn Fn() -> Result<bool, Failure>| {
             while !is_so()? {
                 check(begun.elapsed() < LONG, what)?;
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
             Ok::<f64, Failure>(begun.elapsed().as_secs_f64() * 1e3)
         };

@@ -99,11 +99,13 @@ impl<S: Shared> Batches for S {
                 let map = self.clone();
                 scope.spawn(move || {
                     for (operation, answer) in operations.iter().zip(answers) {
-                        *answer = Answer::Value(match *operation {
-                            Operation::Insert(key, value) => map.insert(key, value),
-                            Operation::Get(key) => map.get(key),
-                            _ => None,
-                        });
+                        *answer = match *operation {
+                            Operation::Insert(key, value) => Answer::Insert {
+                                existing: map.insert(key, value),
+                            },
+                            Operation::Get(key) => Answer::Value(map.get(key)),
+                            _ => Answer::Value(None),
+                        };
                     }
                 });
             }

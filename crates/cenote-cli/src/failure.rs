@@ -81,7 +81,9 @@ impl From<cenote_cluster::Error> for Failure {
     fn from(error: cenote_cluster::Error) -> Self {
         match error {
             cenote_cluster::Error::Pool(error) => error.into(),
-            cenote_cluster::Error::Name(_) => Self::Misuse(error.to_string()),
+            cenote_cluster::Error::Address(_) | cenote_cluster::Error::NoSuchMap(_) => {
+                Self::Misuse(error.to_string())
+            }
             _ => Self::Failed(error.to_string()),
         }
     }

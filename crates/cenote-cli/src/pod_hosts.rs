@@ -64,7 +64,7 @@ pub enum Seen {
 
 /// The hosts that a supervisor runs workers on.
 pub struct PodHosts {
-    look: Box<dyn Fn(u32) -> cenote::Result<HostStatus>>,
+    read_state: Box<dyn Fn(u32) -> cenote::Result<HostStatus>>,
     hosts: Vec<Host>,
 }
 
@@ -78,7 +78,7 @@ impl PodHosts {
             )));
         }
         let options = as_this_host()?;
-        let look: Box<dyn Fn(u32) -> cenote::Result<HostStatus>> = match cenote::kind_of(path)? {
+        let read_state: Box<dyn Fn(u32) -> cenote::Result<HostStatus>> = match cenote::kind_of(path)? {
             MemoryKind::Coherent => {
                 let pool = Pool::<Coherent>::open(path, &options)?;
                 Box::new(move |id| pool.host(id))
@@ -93,10 +93,10 @@ impl PodHosts {
             }
         };
         for &id in ids {
-            look(id)?;
+            read_state(id)?;
         }
         Ok(Self {
-            look,
+            read_state,
             hosts: ids.iter().copied().map(Host::new).collect(),
         })
     }
@@ -106,7 +106,7 @@ impl PodHosts {
         let mut seen = Vec::new();
         for (node, of) in self.hosts.iter_mut().enumerate() {
             let (host, known) = (of.id, &mut of.known);
-            let state = match (self.look)(host) {
+            let state = match (self.read_state)(host) {
                 Ok(state) => state,
                 Err(why) => {
                     if !std::mem::replace(&mut of.is_unknown, true) {
@@ -152,7 +152,7 @@ mod tests {
     fn a_death_while_nobody_could_tell_is_seen_after_that() {
         let says = Rc::new(Cell::new(Some((HostPhase::Up, 4))));
         let theirs = says.clone();
-        let look = move |_| match theirs.get() {
+        let read_state = move |_| match theirs.get() {
             Some((phase, generation)) => Ok(HostStatus {
                 phase,
                 generation,
@@ -161,7 +161,7 @@ mod tests {
             None => Err(cenote::Error::Forked),
         };
         let mut hosts = PodHosts {
-            look: Box::new(look),
+            read_state: Box::new(read_state),
             hosts: vec![Host::new(7)],
         };
         let mut sees = |now| {

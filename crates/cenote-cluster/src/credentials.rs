@@ -3,10 +3,6 @@
 #[cfg(feature = "tls")]
 use crate::tls::Identity;
 
-/// Why TLS and verbs over libfabric do not go together.
-pub(crate) const OPEN_VERBS: &str =
-    "TLS and libfabric do not go together: libfabric sends keys and values as they are";
-
 /// A cluster's token, and a certificate if connections are encrypted (feature `tls`).
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {

@@ -12,10 +12,11 @@
 //! | [`network`] | the nodes, as a client or the master reaches them |
 //! | [`near`] | modules at memory nodes: batches that are executed near the memory |
 //! | [`ofi`] | verbs over libfabric |
-//! | [`says`] | what clients and the master say to each other |
+//! | [`control`] | the protocol between clients and the master |
 //! | [`session`] | a client's session with the master |
 //! | [`map`] | the map for users |
 //! | [`credentials`], `stream`, `tls` | what processes show to each other, and how connections are encrypted |
+//! | `error` | why something did not work |
 //! | [`masters`] | the masters, of which a client looks for the leader |
 //! | [`store`] | one interface for pools and clusters |
 //! | [`ordered`] | the ordered map for users |
@@ -24,10 +25,10 @@
 #![deny(missing_docs)]
 
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 
+pub mod control;
 pub mod credentials;
+mod error;
 pub mod map;
 pub mod mapped;
 pub mod master;
@@ -38,7 +39,6 @@ pub mod network;
 pub mod node;
 pub mod ofi;
 pub mod ordered;
-pub mod says;
 pub mod session;
 pub mod store;
 mod stream;
@@ -50,6 +50,7 @@ pub mod wire;
 pub use cenote_replica::client::{Replaced, Versioned};
 pub use cenote_replica::object::Identity as Version;
 pub use credentials::Credentials;
+pub use error::{Error, Refusal, StoreError, TokenError, Unsupported};
 pub use map::{Map, Options};
 pub use masters::Masters;
 pub use ofi::Transport;
@@ -62,51 +63,4 @@ fn event_loop() -> io::Result<(tokio::runtime::Runtime, tokio::task::LocalSet)> 
         .enable_all()
         .build()?;
     Ok((runtime, tokio::task::LocalSet::new()))
-}
-
-/// Why something did not work.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The master cannot be reached.
-    #[error(
-        "the master at {master} cannot be reached: {source}; is it running, is the token right, and do both sides use TLS or neither?"
-    )]
-    Master {
-        /// Its address.
-        master: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// A certificate, a key or an authority is unfit.
-    #[error("the identity for TLS: {0}")]
-    Identity(String),
-    /// No master leads.
-    #[error("none of the masters at {0} leads: is a majority of etcd running?")]
-    NoLeader(String),
-    /// The master refuses.
-    #[error("the master refuses: {0}")]
-    Refused(String),
-    /// The operating system gives no event loop.
-    #[error("no event loop can be made: {0}")]
-    Runtime(io::Error),
-    /// The map.
-    #[error(transparent)]
-    Map(#[from] cenote_replica::client::Error),
-    /// A pool.
-    #[error(transparent)]
-    Pool(#[from] cenote::Error),
-    /// A name that names nothing here.
-    #[error("{0}")]
-    Name(String),
-    /// There is no token.
-    #[error("{}: {why}", path.display())]
-    Token {
-        /// Where it was looked for.
-        path: PathBuf,
-        /// Why it is none.
-        why: String,
-    },
-    /// The master's store.
-    #[error("the master's store: {0}")]
-    Store(String),
 }

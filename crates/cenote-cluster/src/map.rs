@@ -10,12 +10,12 @@ use cenote_replica::object::Identity as Version;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
-use crate::Error;
 use crate::credentials::Credentials;
 use crate::masters::Masters;
 use crate::ofi::Transport;
 use crate::session::{Batches, Joined, Port, join};
 use crate::together::{TOGETHER, together};
+use crate::{Error, Unsupported};
 
 /// After so many changes a client frees what it has retired.
 const CHANGES_PER_UPKEEP: u32 = 64;
@@ -69,7 +69,7 @@ pub struct Map {
 impl Map {
     /// Joins a cluster.
     ///
-    /// Errors: [`Error::Master`], [`Error::NoLeader`], [`Error::Refused`].
+    /// Errors: [`Error::Master`], [`Error::NoLeader`], [`Error::Refused`], [`Error::Unsupported`].
     pub fn open(options: &Options) -> Result<Self, Error> {
         let (runtime, local) = crate::event_loop().map_err(Error::Runtime)?;
         let Joined {
@@ -85,13 +85,11 @@ impl Map {
         )?;
         if let Some(folder) = &options.mapped {
             if port.transport() == Transport::Ofi {
-                return Err(Error::Refused(
-                    "its memory nodes are reached by libfabric: their memory cannot be mapped".to_owned(),
-                ));
+                return Err(Unsupported::MappedOverLibfabric.into());
             }
             port.map_from(folder.clone());
         }
-        let strange = || Error::Refused("it describes a map that cannot be".to_owned());
+        let strange = || Error::Protocol("it describes a map that cannot be".to_owned());
         let layout = layout.layout().ok_or_else(strange)?;
         let session = session.session().ok_or_else(strange)?;
         Ok(Self {
@@ -199,7 +197,7 @@ impl Map {
     }
 
     /// Binds a key to another value if it is bound. Returns whether it did.
-    pub fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+    pub fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
         self.change(value, async |client| client.update(key, value).await)
     }
 

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::control::{Request, Response};
 use crate::credentials::Credentials;
-use crate::says::{Ask, Told};
-use crate::session::{ANSWER, Line};
+use crate::session::{ANSWER, MasterConnection};
 
 /// What a cluster's address begins with.
 pub const SCHEME: &str = "cluster://";
@@ -59,19 +59,19 @@ impl Masters {
         self.0[0]
     }
 
-    /// Asks the leader, who may take so long to answer. A question that only reads, or that may be asked twice: if
-    /// there are several masters, it is asked again for as long as none of them leads.
+    /// Asks the leader, who may take so long to answer. A request that only reads, or that may be sent twice: if
+    /// there are several masters, it is sent again for as long as none of them leads.
     ///
     /// Errors: [`Error::Master`], [`Error::NoLeader`].
     pub fn ask(
         &self,
         credentials: impl Into<Credentials>,
-        ask: &Ask,
+        request: &Request,
         timeout: Duration,
-    ) -> Result<Told, Error> {
+    ) -> Result<Response, Error> {
         Search::new(self, credentials)
-            .ask(ask, timeout)
-            .map(|(told, _)| told)
+            .ask(request, timeout)
+            .map(|(response, _)| response)
     }
 }
 
@@ -104,22 +104,22 @@ impl Search {
 
     /// Connects to the one whose turn it is. If there are others, it is asked whether it leads; one that stands by or
     /// does not answer is passed over the next time.
-    pub fn line(&mut self) -> io::Result<Line> {
-        let line = Line::open(self.at(), &self.credentials).and_then(|mut line| {
+    pub fn connect(&mut self) -> io::Result<MasterConnection> {
+        let connection = MasterConnection::open(self.at(), &self.credentials).and_then(|mut connection| {
             if self.masters.0.len() > 1 || self.hint.is_some() {
-                line.set_timeout(PROBE)?;
-                let told = line.ask(&Ask::Leads)?;
-                line.set_timeout(ANSWER)?;
-                return Ok((line, Some(told)));
+                connection.set_timeout(PROBE)?;
+                let response = connection.ask(&Request::Leads)?;
+                connection.set_timeout(ANSWER)?;
+                return Ok((connection, Some(response)));
             }
-            Ok((line, None))
+            Ok((connection, None))
         });
-        match line {
-            Ok((_, Some(Told::Standby { leader }))) => {
+        match connection {
+            Ok((_, Some(Response::Standby { leader }))) => {
                 self.redirected(leader);
                 Err(io::Error::other(STANDS_BY))
             }
-            Ok((line, _)) => Ok(line),
+            Ok((connection, _)) => Ok(connection),
             Err(error) => {
                 self.failed();
                 Err(error)
@@ -144,25 +144,29 @@ impl Search {
     }
 
     /// Asks the leader: see [`Masters::ask`]. Returns the connection as well.
-    pub fn ask(&mut self, ask: &Ask, timeout: Duration) -> Result<(Told, Line), Error> {
+    pub fn ask(
+        &mut self,
+        request: &Request,
+        timeout: Duration,
+    ) -> Result<(Response, MasterConnection), Error> {
         let begun = Instant::now();
         let is_one = self.masters.0.len() == 1;
         loop {
             let (master, was_told) = (self.at(), self.hint.is_some());
-            let asked = self.line().and_then(|mut line| {
-                line.set_timeout(timeout)?;
-                Ok((line.ask(ask)?, line))
+            let asked = self.connect().and_then(|mut connection| {
+                connection.set_timeout(timeout)?;
+                Ok((connection.ask(request)?, connection))
             });
             let is_over = begun.elapsed() > timeout;
             match asked {
-                Ok((Told::Standby { .. }, _)) if is_over => {
-                    return Err(Error::NoLeader(self.masters.to_string()));
+                Ok((Response::Standby { .. }, _)) if is_over => {
+                    return Err(Error::NoLeader(self.masters.clone()));
                 }
-                Ok((Told::Standby { leader }, _)) => self.redirected(leader),
-                Ok((told, line)) => return Ok((told, line)),
+                Ok((Response::Standby { leader }, _)) => self.redirected(leader),
+                Ok((response, connection)) => return Ok((response, connection)),
                 Err(source) if source.to_string() == STANDS_BY => {
                     if is_over {
-                        return Err(Error::NoLeader(self.masters.to_string()));
+                        return Err(Error::NoLeader(self.masters.clone()));
                     }
                 }
                 Err(source) if is_over || (is_one && !was_told) => {

@@ -31,7 +31,8 @@ use cenote_replica::verbs::{Address, Completion, Verb};
 use cenote_replica::view::Key;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::credentials::{Credentials, OPEN_VERBS};
+use crate::Unsupported;
+use crate::credentials::Credentials;
 use crate::mapped;
 use crate::mapped::node::MappedNode;
 use crate::memory_file::MemoryFile;
@@ -190,7 +191,10 @@ impl Node {
                 ));
             }
             Transport::Ofi if options.credentials.encrypts() => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, OPEN_VERBS));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    Unsupported::TlsOverLibfabric,
+                ));
             }
             Transport::Ofi => Some(Exports::new(&options.provider, address.ip())?),
         };

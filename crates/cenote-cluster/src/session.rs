@@ -13,14 +13,14 @@ use cenote_replica::verbs::{Address, Completion, Request, Verbs};
 use cenote_replica::view::Eras;
 use cenote_replica::view::{Control, SessionEnded, View};
 
-use crate::Error;
-use crate::credentials::{Credentials, OPEN_VERBS};
+use crate::control::{self, ErasText, LayoutText, Response, SessionText, ViewText, exchange};
+use crate::credentials::Credentials;
 use crate::masters::{Masters, Search};
 use crate::network::Network;
 use crate::ofi::Transport;
-use crate::says::{Ask, ErasText, LayoutText, SessionText, Told, ViewText, exchange};
 use crate::stream::Outgoing;
 use crate::wire::{Hello, Purpose};
+use crate::{Error, Unsupported};
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -34,9 +34,9 @@ const JOIN: Duration = Duration::from_secs(10);
 const CHECK: Duration = Duration::from_micros(500);
 
 /// A connection to the master.
-pub struct Line(Outgoing);
+pub struct MasterConnection(Outgoing);
 
-impl Line {
+impl MasterConnection {
     /// Connects.
     pub fn open(master: SocketAddr, credentials: impl Into<Credentials>) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&master, ANSWER)?;
@@ -54,8 +54,8 @@ impl Line {
     }
 
     /// Asks.
-    pub fn ask(&mut self, ask: &Ask) -> io::Result<Told> {
-        exchange(&mut self.0, ask).map_err(|error| match error.kind() {
+    pub fn ask(&mut self, request: &control::Request) -> io::Result<Response> {
+        exchange(&mut self.0, request).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
                 io::Error::new(io::ErrorKind::TimedOut, "it does not answer in time")
             }
@@ -76,7 +76,7 @@ struct Known {
     sessions_ended: u64,
     /// The era of the oldest operation; `None` if there is none.
     oldest: Option<u64>,
-    complaints: Vec<u16>,
+    suspect_regions: Vec<u16>,
     /// Operations that wait for a later view.
     waiting: u32,
     /// Sizes of objects for which operations wait for a block.
@@ -137,15 +137,15 @@ pub fn join(
     deadline: Duration,
 ) -> Result<Joined, Error> {
     let mut search = Search::new(masters, credentials);
-    let ask = Ask::Join {
+    let request = control::Request::Join {
         name: name.to_owned(),
     };
     // It may wait for memory nodes.
-    let (told, mut line) = search.ask(&ask, JOIN)?;
+    let (response, mut connection) = search.ask(&request, JOIN)?;
     let master = search.at();
     let unreachable = |source| Error::Master { master, source };
-    let (session, layout, view, eras, lease, transport) = match told {
-        Told::Joined {
+    let (session, layout, view, eras, lease, transport) = match response {
+        Response::Joined {
             session,
             layout,
             view,
@@ -160,18 +160,19 @@ pub fn join(
             Duration::from_micros(lease_us),
             transport,
         ),
-        Told::Refused(why) => return Err(Error::Refused(why)),
-        other => return Err(Error::Refused(format!("an answer of another kind, {other:?}"))),
+        Response::Refused(why) => return Err(Error::Refused(why)),
+        other => {
+            return Err(Error::Protocol(format!(
+                "it answers a client that joins by {other:?}"
+            )));
+        }
     };
-    line.set_timeout(ANSWER).map_err(unreachable)?;
+    connection.set_timeout(ANSWER).map_err(unreachable)?;
     if transport == Transport::Ofi && credentials.encrypts() {
-        return Err(Error::Refused(OPEN_VERBS.to_owned()));
+        return Err(Unsupported::TlsOverLibfabric.into());
     }
     if transport == Transport::Ofi && cfg!(not(feature = "ofi")) {
-        return Err(Error::Refused(
-            "its memory nodes are reached by libfabric, and this program was built without the feature `ofi`"
-                .to_owned(),
-        ));
+        return Err(Unsupported::WithoutLibfabric.into());
     }
     let network = Network::new(credentials, transport, deadline);
     let own = Rc::new(view.view());
@@ -184,7 +185,7 @@ pub fn join(
             eras: eras.eras(),
             sessions_ended: eras.sessions_ended,
             oldest: None,
-            complaints: Vec::new(),
+            suspect_regions: Vec::new(),
             waiting: 0,
             wanting: Vec::new(),
             blocks: Vec::new(),
@@ -197,7 +198,7 @@ pub fn join(
         let shared = shared.clone();
         std::thread::Builder::new()
             .name("cenote-session".to_owned())
-            .spawn(move || keep_alive(&shared, search, line, session.number))
+            .spawn(move || keep_alive(&shared, search, connection, session.number))
             .map_err(|source| Error::Master { master, source })?
     };
     Ok(Joined {
@@ -216,50 +217,52 @@ pub fn join(
 
 /// Sends heartbeats until the session ends. A master that does not answer is asked again: its successor knows the
 /// session.
-fn keep_alive(shared: &Shared, mut search: Search, line: Line, session: u32) {
-    let mut line = Some(line);
+fn keep_alive(shared: &Shared, mut search: Search, connection: MasterConnection, session: u32) {
+    let mut connection = Some(connection);
     loop {
-        let (ask, is_closing) = {
+        let (request, is_closing) = {
             let mut known = shared.known();
             let rest = match known.waiting > 0 {
                 true => SHORT,
                 false => INTERVAL,
             };
-            if !known.is_closing && known.wanting.is_empty() && known.complaints.is_empty() {
+            if !known.is_closing && known.wanting.is_empty() && known.suspect_regions.is_empty() {
                 known = shared
                     .changed
                     .wait_timeout(known, rest)
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            let ask = match (known.is_closing, known.wanting.first()) {
-                (true, _) => Ask::Leave { session },
-                (false, Some(size)) => Ask::Block { session, size: *size },
-                _ => Ask::Heartbeat {
+            let request = match (known.is_closing, known.wanting.first()) {
+                (true, _) => control::Request::Leave { session },
+                (false, Some(size)) => control::Request::Block { session, size: *size },
+                _ => control::Request::Heartbeat {
                     session,
                     // By the eras that this client knows: what begins from now on, begins in them or later.
                     oldest: known.oldest.unwrap_or(known.eras.now),
                     view: known.view.number,
-                    complaints: known.complaints.clone(),
+                    suspect_regions: known.suspect_regions.clone(),
                 },
             };
-            (ask, known.is_closing)
+            (request, known.is_closing)
         };
-        if line.is_none() {
-            line = search.line().ok();
+        if connection.is_none() {
+            connection = search.connect().ok();
         }
-        let told = line.as_mut().map(|line| line.ask(&ask));
+        let response = connection.as_mut().map(|connection| connection.ask(&request));
         let mut known = shared.known();
-        match told {
-            Some(Ok(told)) if !matches!(told, Told::Standby { .. }) => take_in(&mut known, &ask, told),
+        match response {
+            Some(Ok(response)) if !matches!(response, Response::Standby { .. }) => {
+                take_in(&mut known, &request, response);
+            }
             other => {
                 match other {
-                    Some(Ok(Told::Standby { leader })) => search.redirected(leader),
+                    Some(Ok(Response::Standby { leader })) => search.redirected(leader),
                     Some(_) => search.failed(),
                     // It looks further by itself.
                     None => {}
                 }
-                line = None;
+                connection = None;
                 drop(known);
                 if is_closing {
                     return;
@@ -275,25 +278,27 @@ fn keep_alive(shared: &Shared, mut search: Search, line: Line, session: u32) {
     }
 }
 
-fn take_in(known: &mut Known, ask: &Ask, told: Told) {
-    match (ask, told) {
-        (Ask::Heartbeat { complaints, .. }, Told::Heartbeat { view, eras }) => {
+fn take_in(known: &mut Known, request: &control::Request, response: Response) {
+    match (request, response) {
+        (control::Request::Heartbeat { suspect_regions, .. }, Response::Heartbeat { view, eras }) => {
             take_eras(known, eras);
             // Those that came while the master was asked stay.
-            known.complaints.retain(|region| !complaints.contains(region));
+            known
+                .suspect_regions
+                .retain(|region| !suspect_regions.contains(region));
             // One that comes late, of a master that leads no more, is none.
             if let Some(view) = view.filter(|view| view.number > known.view.number) {
                 known.view = Arc::new(view);
-                known.complaints.clear();
+                known.suspect_regions.clear();
             }
         }
-        (Ask::Block { size, .. }, Told::Block(block)) => {
+        (control::Request::Block { size, .. }, Response::Block(block)) => {
             if let Some(place) = known.wanting.iter().position(|wanted| wanted == size) {
                 known.wanting.remove(place);
             }
             known.blocks.push((*size, block));
         }
-        (_, Told::Ended) => known.has_ended = true,
+        (_, Response::Ended) => known.has_ended = true,
         _ => {}
     }
 }
@@ -401,8 +406,8 @@ impl Control for Port {
     async fn later(&self, than: u64, region: u16) -> Result<(), SessionEnded> {
         {
             let mut known = self.shared.known();
-            if known.view.number <= than && !known.complaints.contains(&region) {
-                known.complaints.push(region);
+            if known.view.number <= than && !known.suspect_regions.contains(&region) {
+                known.suspect_regions.push(region);
             }
             known.waiting += 1;
         }

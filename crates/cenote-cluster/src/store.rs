@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use cenote::{Backend, Coherent, Delegated, MemoryKind, Noncoherent, Pool, Replace};
 
 use crate::wire::TOKEN_MAX;
-use crate::{Error, Map, Masters, Options};
+use crate::{Error, Map, Masters, Options, TokenError};
 
 pub use crate::masters::SCHEME;
 /// The variable that names the file with the token.
@@ -39,7 +39,7 @@ pub trait KeyValue {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error>;
 
     /// Binds a key to another value if it is bound. Returns whether it did.
-    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error>;
+    fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error>;
 
     /// Unbinds a key. Returns whether it was bound.
     fn remove(&mut self, key: &[u8]) -> Result<bool, Error>;
@@ -64,8 +64,8 @@ impl KeyValue for Map {
         Map::insert(self, key, value)
     }
 
-    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        Map::update(self, key, value)
+    fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        Map::replace_existing(self, key, value)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, Error> {
@@ -95,7 +95,7 @@ impl<M: Backend> KeyValue for cenote::Map<M> {
         Ok((**self).insert(key, value)?)
     }
 
-    fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+    fn replace_existing(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
         let Some(mut old) = self.get_copied(key)? else {
             return Ok(false);
         };
@@ -152,7 +152,7 @@ impl Store {
     /// Opens a pool that exists, by the path of its file or device, or finds a cluster, by
     /// `cluster://HOST:PORT,HOST:PORT` of its masters and the token in the file that [`TOKEN_VARIABLE`] names.
     ///
-    /// Errors: [`Error::Pool`]; [`Error::Name`], [`Error::Token`] for a cluster. Whether its master answers,
+    /// Errors: [`Error::Pool`]; [`Error::Address`], [`Error::Token`] for a cluster. Whether its master answers,
     /// [`Store::map`] finds out.
     pub fn open(place: &str) -> Result<Self, Error> {
         Self::open_with(place, &StoreOptions::default())
@@ -161,11 +161,11 @@ impl Store {
     /// The same, with options.
     pub fn open_with(place: &str, options: &StoreOptions) -> Result<Self, Error> {
         if place.starts_with(SCHEME) {
-            let masters: Masters = place.parse().map_err(Error::Name)?;
+            let masters: Masters = place.parse().map_err(Error::Address)?;
             let set = std::env::var_os(TOKEN_VARIABLE).map(PathBuf::from);
             let file = options.token_file.clone().or(set).ok_or_else(|| Error::Token {
                 path: PathBuf::from(TOKEN_VARIABLE),
-                why: "the options or this variable must name the file with the cluster's token".to_owned(),
+                why: TokenError::Unnamed,
             })?;
             let mut cluster = Options::new(masters, read_token(&file)?);
             cluster.mapped = options.mapped.clone();
@@ -182,16 +182,14 @@ impl Store {
     /// A map of a pool, which is made if there is none of that name; or the map of a cluster, whose name is [`MAP`],
     /// with a session of its own. It belongs to one thread.
     ///
-    /// Errors: [`Error::Pool`]; [`Error::Name`], [`Error::Master`] and [`Error::Refused`] for a cluster.
+    /// Errors: [`Error::Pool`]; [`Error::NoSuchMap`] and those of [`Map::open`] for a cluster.
     pub fn map(&self, name: &str) -> Result<Box<dyn KeyValue>, Error> {
         Ok(match self {
             Self::Coherent(pool) => Box::new(pool.map(name)?),
             Self::Noncoherent(pool) => Box::new(pool.map(name)?),
             Self::Delegated(pool) => Box::new(pool.map(name)?),
             Self::Cluster(_) if name != MAP => {
-                return Err(Error::Name(format!(
-                    "a cluster has one map, {MAP:?}, and none with the name {name:?}"
-                )));
+                return Err(Error::NoSuchMap(name.to_owned()));
             }
             Self::Cluster(options) => Box::new(Map::open(options)?),
         })
@@ -200,16 +198,14 @@ impl Store {
 
 /// Reads a token: a file's first line.
 pub fn read_token(path: &Path) -> Result<String, Error> {
-    let wrong = |why: String| Error::Token {
+    let wrong = |why| Error::Token {
         path: path.to_owned(),
         why,
     };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(TokenError::Unreadable(error)))?;
     let token = text.lines().next().unwrap_or_default().trim();
     match token.len() {
         1..=TOKEN_MAX => Ok(token.to_owned()),
-        _ => Err(wrong(format!(
-            "a token has 1 to {TOKEN_MAX} bytes, on the first line"
-        ))),
+        _ => Err(wrong(TokenError::Length)),
     }
 }

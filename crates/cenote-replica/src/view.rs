@@ -47,7 +47,7 @@ impl Region {
 /// What the master has decided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
-    /// Which view: the membership epoch. Later views have greater numbers.
+    /// The view's number. Later views have greater ones.
     pub number: u64,
     /// The regions, by number.
     pub regions: Vec<Region>,

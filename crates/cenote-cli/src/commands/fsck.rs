@@ -56,9 +56,20 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!clean)))
 }
 
+/// The report, one section after the other. Writing to a string does not fail, so what `writeln!` returns is dropped.
 fn text(report: &FsckReport) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    figures(report, &mut text);
+    contents(report, &mut text);
+    repairs(report, &mut text);
+    problems(report, &mut text);
+    circumstances(report, &mut text);
+    verdict(report, &mut text);
+    text
+}
+
+/// Where its bytes are.
+fn figures(report: &FsckReport, text: &mut String) {
     for (what, number) in [
         ("reachable", report.reachable_bytes),
         ("free", report.free_bytes),
@@ -76,6 +87,10 @@ fn text(report: &FsckReport) -> String {
             bytes(number)
         );
     }
+}
+
+/// What is in it: maps, object stores, task lists.
+fn contents(report: &FsckReport, text: &mut String) {
     for map in &report.maps {
         let places = match map.kind {
             MapKind::Ordered => format!("{} nodes", count(map.nodes)),
@@ -115,6 +130,10 @@ fn text(report: &FsckReport) -> String {
             count(list.results),
         );
     }
+}
+
+/// What was repaired.
+fn repairs(report: &FsckReport, text: &mut String) {
     if report.repaired_bytes > 0 {
         let _ = writeln!(
             text,
@@ -132,12 +151,20 @@ fn text(report: &FsckReport) -> String {
     for name in &report.repaired_names {
         let _ = writeln!(text, "repaired: a damaged name is {name:?} now");
     }
+}
+
+/// What is wrong, and what was not checked.
+fn problems(report: &FsckReport, text: &mut String) {
     for problem in &report.problems {
         let _ = writeln!(text, "problem: {problem}");
     }
     for what in &report.unchecked {
         let _ = writeln!(text, "not checked: {what}");
     }
+}
+
+/// What may have changed the figures meanwhile.
+fn circumstances(report: &FsckReport, text: &mut String) {
     if report.other_processes > 0 {
         let _ = writeln!(
             text,
@@ -162,6 +189,10 @@ fn text(report: &FsckReport) -> String {
             }
         );
     }
+}
+
+/// Whether it is clean; if not, what to do.
+fn verdict(report: &FsckReport, text: &mut String) {
     let _ = match (report.is_clean(), report.problems.is_empty()) {
         (true, _) => writeln!(text, "clean"),
         _ if report.is_uncertain => writeln!(
@@ -182,5 +213,4 @@ fn text(report: &FsckReport) -> String {
             },
         ),
     };
-    text
 }

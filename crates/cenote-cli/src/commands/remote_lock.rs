@@ -20,8 +20,8 @@ use crate::output::Output;
 const CONNECTING: Duration = Duration::from_secs(10);
 /// The pause before another attempt to be let in by a service that has no number left.
 const RETRY: Duration = Duration::from_millis(50);
-/// The longest pause between two looks whether the command has ended, and whether the lock is lost.
-const LOOK: Duration = Duration::from_millis(20);
+/// The longest pause between two polls: has the command ended, and is the lock lost?
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Where the command finds its fencing token.
 const TOKEN_VARIABLE: &str = "CENOTE_FENCING_TOKEN";
 
@@ -166,6 +166,6 @@ fn watch(child: &mut Child, hold: &Hold<'_>) -> Result<u8, Lost> {
             return Ok(exit_code(status));
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LOOK);
+        pause = (pause * 2).min(POLL_INTERVAL);
     }
 }

@@ -132,13 +132,32 @@ fn phase(phase: HostPhase) -> &'static str {
     }
 }
 
+/// Lines, each with a word in front that says what it is about.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, what: &str, value: String) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "{what:<11} {value}");
+    }
+}
+
 fn text(stat: &Stat) -> String {
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let mut line = |what: &str, value: String| {
-        let _ = writeln!(text, "{what:<11} {value}");
-    };
-    line(
+    let mut lines = Lines::default();
+    pool(stat, &mut lines);
+    contents(stat, &mut lines);
+    processes(stat, &mut lines);
+    hosts(stat, &mut lines);
+    reclamation(stat, &mut lines);
+    groups(stat, &mut lines);
+    recoveries(stat, &mut lines);
+    lines.0
+}
+
+/// The pool itself, and its bytes.
+fn pool(stat: &Stat, lines: &mut Lines) {
+    lines.line(
         "pool",
         format!(
             "{} ({} memory, id {})",
@@ -148,10 +167,10 @@ fn text(stat: &Stat) -> String {
         ),
     );
     if stat.without_place {
-        line("read", "without a place in the pool".to_owned());
+        lines.line("read", "without a place in the pool".to_owned());
     }
-    line("created", ago(stat.created_s));
-    line(
+    lines.line("created", ago(stat.created_s));
+    lines.line(
         "reserved",
         format!(
             "{} of at most {}",
@@ -160,32 +179,40 @@ fn text(stat: &Stat) -> String {
         ),
     );
     if stat.given_back_bytes > 0 {
-        line("given back", bytes(stat.given_back_bytes));
+        lines.line("given back", bytes(stat.given_back_bytes));
     }
     if let Some(file) = stat.file_bytes {
-        line("file", format!("takes {}", bytes(file)));
+        lines.line("file", format!("takes {}", bytes(file)));
     }
+}
+
+/// What is in it: maps, object stores, task lists, locks.
+fn contents(stat: &Stat, lines: &mut Lines) {
     for map in &stat.maps {
-        line("map", format!("{:?}: {} keys", map.name, count(map.keys)));
+        lines.line("map", format!("{:?}: {} keys", map.name, count(map.keys)));
     }
     for store in &stat.objects {
         let evicted = match store.evictions.objects {
             0 => String::new(),
             evicted => format!(", {} evicted", count(evicted)),
         };
-        line(
+        lines.line(
             "objects",
             format!("{:?}: {}{evicted}", store.name, bytes(store.bytes)),
         );
     }
     for list in &stat.tasks {
         let (done, tasks) = (count(list.done), count(list.tasks));
-        line("tasks", format!("{:?}: {done} of {tasks} done", list.name));
+        lines.line("tasks", format!("{:?}: {done} of {tasks} done", list.name));
     }
     for lock in &stat.locks {
         let which = lock.index.map_or_else(String::new, |index| format!("[{index}]"));
-        line("lock", format!("{:?}{which}: {}", lock.name, held(&lock.seen)));
+        lines.line("lock", format!("{:?}{which}: {}", lock.name, held(&lock.seen)));
     }
+}
+
+/// Processes that have it open.
+fn processes(stat: &Stat, lines: &mut Lines) {
     for process in &stat.processes {
         let state = if process.is_alive {
             ""
@@ -202,11 +229,15 @@ fn text(stat: &Stat) -> String {
         } else {
             ""
         };
-        line(
+        lines.line(
             "process",
             format!("{}{host}, since {}{state}{me}", process.pid, ago(process.since_s)),
         );
     }
+}
+
+/// Hosts of its pod.
+fn hosts(stat: &Stat, lines: &mut Lines) {
     for host in &stat.hosts {
         let agent = match host.agent {
             Some(_) => "",
@@ -217,7 +248,7 @@ fn text(stat: &Stat) -> String {
             true => ", executes the exchanges",
             false => "",
         };
-        line(
+        lines.line(
             "host",
             format!(
                 "{}: {}{agent}, generation {}, {} heartbeats{lease}",
@@ -228,9 +259,13 @@ fn text(stat: &Stat) -> String {
             ),
         );
     }
-    line("workers", stat.workers.to_string());
-    line("epoch", count(stat.epoch));
-    line(
+}
+
+/// Workers, and objects that wait until nobody reads them.
+fn reclamation(stat: &Stat, lines: &mut Lines) {
+    lines.line("workers", stat.workers.to_string());
+    lines.line("epoch", count(stat.epoch));
+    lines.line(
         "retired",
         format!(
             "{} objects ({}) that someone may still be reading",
@@ -239,7 +274,7 @@ fn text(stat: &Stat) -> String {
         ),
     );
     if let Some(held) = &stat.held_back {
-        line(
+        lines.line(
             "held back",
             format!(
                 "{} objects ({}) wait for those who have been reading since {} or longer",
@@ -250,7 +285,7 @@ fn text(stat: &Stat) -> String {
         );
     }
     for laggard in &stat.laggards {
-        line(
+        lines.line(
             "laggard",
             format!(
                 "worker {} of process {} has been reading since before the epoch",
@@ -258,9 +293,13 @@ fn text(stat: &Stat) -> String {
             ),
         );
     }
+}
+
+/// Groups.
+fn groups(stat: &Stat, lines: &mut Lines) {
     for group in &stat.groups {
         let members = count(group.members);
-        line(
+        lines.line(
             "group",
             format!(
                 "{:?}: {members} members, {} events",
@@ -269,19 +308,23 @@ fn text(stat: &Stat) -> String {
             ),
         );
     }
+}
+
+/// Damage, and recoveries of the dead.
+fn recoveries(stat: &Stat, lines: &mut Lines) {
     for damaged in &stat.damaged {
-        line("damaged", format!("{}: {}", damaged.what, damaged.why));
+        lines.line("damaged", format!("{}: {}", damaged.what, damaged.why));
     }
     for failure in &stat.failures {
-        line("unrecovered", failure.to_string());
+        lines.line("unrecovered", failure.to_string());
     }
-    line("recoveries", count(stat.recoveries));
+    lines.line("recoveries", count(stat.recoveries));
     for recovery in stat.recent.iter().take(RECENT_SHOWN) {
         let done = match recovery.done.is_empty() {
             true => String::new(),
             false => format!(" ({})", recovery.done.join(", ")),
         };
-        line(
+        lines.line(
             "recovered",
             format!(
                 "worker {} of process {}, {}, in {:.3} ms by worker {}{done}",
@@ -293,5 +336,4 @@ fn text(stat: &Stat) -> String {
             ),
         );
     }
-    text
 }

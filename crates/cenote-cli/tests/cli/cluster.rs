@@ -35,7 +35,7 @@ fn wait_for(here: &Here, is: impl Fn(&serde_json::Value) -> bool) -> serde_json:
 }
 
 fn is_whole(status: &serde_json::Value) -> bool {
-    status["short"] == 0 && status["closed"] == 0 && status["lost"] == 0
+    status["under_replicated"] == 0 && status["closed"] == 0 && status["unavailable"] == 0
 }
 
 fn nodes(status: &serde_json::Value) -> Vec<u64> {

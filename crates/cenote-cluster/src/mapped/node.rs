@@ -17,10 +17,10 @@ use super::{
 use crate::wire::{Answer, Item};
 use cenote_replica::verbs::Completion;
 
-/// Looks at a turn before the node sleeps between two.
+/// Polls of a turn before the node sleeps between two.
 const SPINS: u32 = 1_000;
-/// The time between two later looks.
-const LOOK: Duration = Duration::from_micros(200);
+/// The time between two later polls.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// A node's memory in a file, which the node removes when it ends in order.
 pub struct MappedNode {
@@ -157,15 +157,15 @@ impl MappedNode {
         for client in 0..CLIENTS_MAX {
             let at = Words::turn_at(client);
             let begun = self.words.load(at);
-            let mut looks = 0;
+            let mut polls = 0;
             while begun % 2 == 1 && self.words.load(at) == begun {
-                looks += 1;
-                if looks < SPINS {
+                polls += 1;
+                if polls < SPINS {
                     std::hint::spin_loop();
                 } else if self.has_died(client, begun) {
                     break;
                 } else {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What a master serves: questions of clients, and of people.
+//! What a master serves: requests of clients, and of people.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::formation::offer;
 use super::{Client, Heard, Master, state, watch};
-use crate::Error;
-use crate::says::{Ask, ErasText, NodeStatus, SessionStatus, Status, Told, frame, length};
+use crate::control::{ErasText, NodeStatus, Request, Response, SessionStatus, Status, frame, length};
 use crate::stream::greeted_by_cluster;
+use crate::{Error, Refusal};
 
 /// Characters of a client's name that are kept.
 const NAME_MAX: usize = 100;
@@ -34,7 +34,7 @@ impl Master {
         }
     }
 
-    /// Answers questions until the connection ends.
+    /// Answers requests until the connection ends.
     async fn answer(self: Rc<Self>, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = greeted_by_cluster(stream, &self.options.credentials).await?;
         loop {
@@ -42,78 +42,79 @@ impl Master {
             stream.read_exact(&mut prefix).await?;
             let mut text = vec![0; length(prefix)?];
             stream.read_exact(&mut text).await?;
-            let told = match serde_json::from_slice(&text) {
-                Ok(ask) => self.told(ask).await,
-                Err(error) => Told::Refused(format!("a question of another kind: {error}")),
+            let response = match serde_json::from_slice(&text) {
+                Ok(request) => self.respond(request).await,
+                Err(error) => Response::Refused(Refusal::Unknown {
+                    why: error.to_string(),
+                }),
             };
             // Another one leads, and may have decided otherwise.
-            let told = match self.term.lasts() {
-                true => told,
-                false => Told::Standby { leader: None },
+            let response = match self.term.lasts() {
+                true => response,
+                false => Response::Standby { leader: None },
             };
-            stream.write_all(&frame(&told)?).await?;
+            stream.write_all(&frame(&response)?).await?;
         }
     }
 
-    async fn told(self: &Rc<Self>, ask: Ask) -> Told {
-        let refused = |error: Error| Told::Refused(error.to_string());
-        match ask {
-            Ask::Join { name } => self.join(name).await.unwrap_or_else(refused),
-            Ask::Heartbeat {
+    async fn respond(self: &Rc<Self>, request: Request) -> Response {
+        match request {
+            Request::Join { name } => self.join(name).await.unwrap_or_else(Response::Refused),
+            Request::Heartbeat {
                 session,
                 oldest,
                 view,
-                complaints,
-            } => self.heartbeat(session, oldest, view, &complaints),
-            Ask::Block { session, size } => {
+                suspect_regions,
+            } => self.heartbeat(session, oldest, view, &suspect_regions),
+            Request::Block { session, size } => {
                 if !self.is_in(session) {
-                    return Told::Ended;
+                    return Response::Ended;
                 }
                 self.hear(session);
                 let block = self.state.borrow_mut().block(session, size);
                 if block.is_some() {
                     self.save_or_end().await;
                 }
-                Told::Block(block)
+                Response::Block(block)
             }
-            Ask::Leave { session } => {
+            Request::Leave { session } => {
                 if self.is_in(session) {
                     self.clients.borrow_mut().remove(&session);
                     self.state.borrow_mut().forget(session);
                     self.save_or_end().await;
                 }
-                Told::Done
+                Response::Done
             }
-            Ask::Leads => Told::Done,
-            Ask::Status => Told::Status(self.status()),
-            Ask::AddNode { address } => self.add_node(address).await.unwrap_or_else(refused),
-            Ask::Drain { node } => {
+            Request::Leads => Response::Done,
+            Request::Status => Response::Status(self.status()),
+            Request::AddNode { address } => self.add_node(address).await.unwrap_or_else(Response::Refused),
+            Request::Drain { node } => {
                 let drained = self.state.borrow_mut().drain(node);
                 if let Err(why) = drained {
-                    return Told::Refused(why);
+                    return Response::Refused(why);
                 }
                 self.save_or_end().await;
                 self.work.notify_one();
-                Told::Done
+                Response::Done
             }
-            Ask::GiveUp { node } => {
+            Request::GiveUp { node } => {
                 if let Err(why) = self.may_give_up(node) {
-                    return Told::Refused(why);
+                    return Response::Refused(why);
                 }
                 watch::give_up(self, node, "does not come back, as it is said").await;
-                Told::Done
+                Response::Done
             }
-            Ask::Stop => {
+            Request::Stop => {
                 self.stopping.notify_one();
-                Told::Done
+                Response::Done
             }
         }
     }
 
-    async fn join(&self, name: String) -> Result<Told, Error> {
+    async fn join(&self, name: String) -> Result<Response, Refusal> {
         let name = name.chars().take(NAME_MAX).collect();
         let session = self.state.borrow_mut().join(name);
-        let session = session.ok_or_else(|| Error::Refused("there are too many clients".to_owned()))?;
+        let session = session.ok_or(Refusal::TooManyClients)?;
         self.save_or_end().await;
         // What the one before it had in flight is not this one's.
         let cells = Address::from_bits(session.cells).unwrap_or(Address::new(0, 0));
@@ -123,7 +124,7 @@ impl Master {
         }
         let client = Client::new(self.eras.get().now);
         self.clients.borrow_mut().insert(session.number, client);
-        Ok(Told::Joined {
+        Ok(Response::Joined {
             session,
             layout: self.state.borrow().layout,
             view: self.published.borrow().clone(),
@@ -153,9 +154,9 @@ impl Master {
         }
     }
 
-    fn heartbeat(&self, session: u32, oldest: u64, view: u64, complaints: &[u16]) -> Told {
+    fn heartbeat(&self, session: u32, oldest: u64, view: u64, suspect_regions: &[u16]) -> Response {
         if !self.is_in(session) {
-            return Told::Ended;
+            return Response::Ended;
         }
         let is_open = |region: &u16| {
             let state = self.state.borrow();
@@ -166,13 +167,13 @@ impl Master {
         if let Some(client) = self.clients.borrow_mut().get_mut(&session) {
             client.heard = Heard::now();
             client.oldest = oldest;
-            if view == published.number && complaints.iter().any(is_open) {
-                client.complaints.add(view);
+            if view == published.number && suspect_regions.iter().any(is_open) {
+                client.suspicions.add(view);
             }
         }
         self.count_eras();
-        self.hear_complaints();
-        Told::Heartbeat {
+        self.act_on_suspicions();
+        Response::Heartbeat {
             view: (view != published.number).then(|| published.clone()),
             eras: match self.has_closed.get() {
                 true => self.eras_text(),
@@ -181,14 +182,15 @@ impl Master {
         }
     }
 
-    /// Has regions closed if a client has complained about the view that is published.
-    pub(super) fn hear_complaints(&self) {
+    /// Has regions closed if a client suspects one of them under the view that is published.
+    pub(super) fn act_on_suspicions(&self) {
         let view = self.published.borrow().number;
         let mut clients = self.clients.borrow_mut();
-        let heard = clients
+        let due = clients
             .values_mut()
-            .filter_map(|client| client.complaints.take(view, Instant::now()));
-        if heard.count() > 0 {
+            .filter_map(|client| client.suspicions.take(view, Instant::now()).then_some(()));
+        // All of them are taken, not the first one alone.
+        if due.count() > 0 {
             self.is_asked.set(true);
             self.work.notify_one();
         }
@@ -212,7 +214,7 @@ impl Master {
         self.eras.set(eras);
     }
 
-    async fn add_node(self: &Rc<Self>, address: SocketAddr) -> Result<Told, Error> {
+    async fn add_node(self: &Rc<Self>, address: SocketAddr) -> Result<Response, Refusal> {
         // A number that no node has, and no other question.
         self.offers.set(self.offers.get() + 1);
         let offer = offer(&self.network, u32::MAX - self.offers.get() % (1 << 16), address).await?;
@@ -220,9 +222,7 @@ impl Master {
             node.alive && (node.address == address || node.incarnation == offer.incarnation)
         };
         if self.state.borrow().nodes.values().any(is_known) {
-            return Err(Error::Refused(format!(
-                "the memory node at {address} is one of the cluster's"
-            )));
+            return Err(Refusal::NodeKnown { address });
         }
         let node = self.state.borrow_mut().add_node(offer);
         self.network.set_address(NodeId(node), address);
@@ -232,7 +232,7 @@ impl Master {
         self.publish();
         tokio::task::spawn_local(watch::node(self.clone(), node));
         self.work.notify_one();
-        Ok(Told::Done)
+        Ok(Response::Done)
     }
 
     fn status(&self) -> Status {
@@ -264,7 +264,7 @@ impl Master {
                 (client.heard.silent + client.heard.counted.elapsed()).as_micros() as u64
             }),
         });
-        let is_lost = |nodes: &[u32]| !nodes.iter().any(|node| state.is_alive(*node));
+        let is_unavailable = |nodes: &[u32]| !nodes.iter().any(|node| state.is_alive(*node));
         let given: usize = state.sessions.values().map(|session| session.blocks.len()).sum();
         let per_region = u64::from(state.region_bytes / state.layout.block);
         Status {
@@ -276,15 +276,15 @@ impl Master {
             region_bytes: state.region_bytes,
             regions: state.regions.len(),
             closed: state.regions.iter().filter(|region| region.closed).count(),
-            short: state
+            under_replicated: state
                 .regions
                 .iter()
                 .filter(|region| region.nodes.len() < state.replicas)
                 .count(),
-            lost: state
+            unavailable: state
                 .regions
                 .iter()
-                .filter(|region| is_lost(&region.nodes))
+                .filter(|region| is_unavailable(&region.nodes))
                 .count(),
             blocks: (given + state.orphans.len()) as u64,
             blocks_max: state.regions.len() as u64 * (per_region - 1) - 3,

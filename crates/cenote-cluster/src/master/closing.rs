@@ -10,7 +10,7 @@ use cenote_replica::verbs::{Address, Completion, Request, Verb};
 use cenote_replica::view::{Key, NodeId};
 
 use super::Master;
-use crate::says::SessionText;
+use crate::control::SessionText;
 use crate::together::together;
 use crate::wire::{Answer, Item};
 
@@ -37,11 +37,14 @@ pub async fn work(master: Rc<Master>) {
         while master.is_due() {
             master.close(&[]).await;
         }
-        let short = master.state.borrow().short(MOVED_AT_ONCE, &master.unfit());
-        if short.is_empty() {
+        let copies = master
+            .state
+            .borrow()
+            .copies_to_make(MOVED_AT_ONCE, &master.unfit());
+        if copies.is_empty() {
             master.forget_empty_nodes().await;
         } else {
-            master.close(&short).await;
+            master.close(&copies).await;
             // There may be others; first what is more urgent.
             master.work.notify_one();
         }

@@ -8,8 +8,8 @@
 //! | `standby` | several masters, of which one leads (feature `etcd`) |
 //! | here | how it comes to lead, and that it ends |
 //! | `formation` | a cluster is made of memory nodes |
-//! | `answers` | what it serves: questions of clients and of people |
-//! | `complaints` | how often a client has regions closed |
+//! | `answers` | what it serves: requests of clients and of people |
+//! | `suspicions` | how often a client has regions closed |
 //! | [`watch`] | heartbeats of nodes and clients |
 //! | [`closing`] | regions are closed, their copies made equal or moved, and opened |
 //!
@@ -22,12 +22,12 @@
 
 mod answers;
 pub mod closing;
-mod complaints;
 mod formation;
 #[cfg(feature = "etcd")]
 mod standby;
 pub mod state;
 pub mod store;
+mod suspicions;
 pub mod term;
 pub mod watch;
 
@@ -43,15 +43,15 @@ use cenote_replica::view::NodeId;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use crate::Error;
-use crate::credentials::{Credentials, OPEN_VERBS};
+use crate::control::ViewText;
+use crate::credentials::Credentials;
 use crate::network::Network;
 use crate::ofi::Transport;
-use crate::says::ViewText;
-use complaints::Complaints;
+use crate::{Error, StoreError, Unsupported};
 use formation::made;
 use state::{Shape, State};
 use store::{Place, Store, Unkept};
+use suspicions::Suspicions;
 use term::Term;
 
 /// How a master is set up.
@@ -138,7 +138,7 @@ impl Heard {
 struct Client {
     heard: Heard,
     oldest: u64,
-    complaints: Complaints,
+    suspicions: Suspicions,
 }
 
 impl Client {
@@ -146,7 +146,7 @@ impl Client {
         Self {
             heard: Heard::now(),
             oldest,
-            complaints: Complaints::default(),
+            suspicions: Suspicions::default(),
         }
     }
 }
@@ -199,8 +199,8 @@ impl Verbs for &Master {
 /// Runs a master at a listener that is bound, until it is told to stop. One with its store in etcd stands by while
 /// another one leads.
 ///
-/// Errors: [`Error::Store`], also if another master leads that has its store in the same pool; [`Error::Refused`] if no
-/// cluster can be made.
+/// Errors: [`Error::Store`], with [`StoreError::AnotherLeads`] if another master leads that has its store in the same
+/// pool; [`Error::Refused`] if no cluster can be made; [`Error::Unsupported`].
 pub fn run(place: impl Into<Place>, options: Options, listener: std::net::TcpListener) -> Result<(), Error> {
     match place.into() {
         Place::Pool(path) => {
@@ -217,16 +217,13 @@ pub fn run(place: impl Into<Place>, options: Options, listener: std::net::TcpLis
             drop(local);
             match outcome? {
                 Over::Stopped => Ok(()),
-                Over::Deposed { why, .. } => Err(Error::Store(format!("{}: {why}", path.display()))),
+                Over::Deposed { why, .. } => Err(StoreError::Deposed { path, why }.into()),
             }
         }
         #[cfg(feature = "etcd")]
         Place::Etcd { endpoints, prefix } => standby::run(&endpoints, &prefix, &options, &listener),
         #[cfg(not(feature = "etcd"))]
-        Place::Etcd { .. } => Err(Error::Store(
-            "this program was built without etcd: build it with the feature `etcd`, or name a file"
-                .to_owned(),
-        )),
+        Place::Etcd { .. } => Err(Unsupported::WithoutEtcd.into()),
     }
 }
 
@@ -245,7 +242,7 @@ pub async fn serve(store: Rc<Store>, options: Options, listener: TcpListener) ->
 async fn lead(store: Rc<Store>, options: Options, listener: TcpListener) -> Result<Over, Error> {
     let term = store.term();
     if options.transport == Transport::Ofi && options.credentials.encrypts() {
-        return Err(Error::Refused(OPEN_VERBS.to_owned()));
+        return Err(Unsupported::TlsOverLibfabric.into());
     }
     let network = Network::new(
         options.credentials.clone(),
@@ -360,7 +357,7 @@ impl Master {
                 self.kept.replace(view);
                 Ok(())
             }
-            Err(Unkept::Failed(error)) => Err(error),
+            Err(Unkept::Failed(error)) => Err(error.into()),
             Err(Unkept::Deposed(why)) => {
                 self.depose(why, 0);
                 // This task goes on to nothing: it ends with the term.

@@ -20,10 +20,10 @@ use super::store::etcd::Store as EtcdStore;
 use super::store::etcd::election::{Election, Leader, Outcome};
 use super::store::{SCHEME, Store};
 use super::{Options, Over, serve};
-use crate::Error;
+use crate::control::{Request, Response, frame, length};
 use crate::credentials::Credentials;
-use crate::says::{Ask, Told, frame, length};
 use crate::stream::greeted_by_cluster;
+use crate::{Error, Refusal, StoreError};
 
 /// The time between two attempts to be elected.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -49,9 +49,7 @@ pub(super) fn run(
     let bound = listener.local_addr().map_err(Error::Runtime)?;
     let address = options.advertise.unwrap_or(bound);
     if address.ip().is_unspecified() {
-        return Err(Error::Refused(format!(
-            "nobody reaches a master at {address}: with several masters, --advertise must say where this one is reached"
-        )));
+        return Err(Refusal::Unadvertised { address }.into());
     }
     let mut after = 0;
     let mut has_heard = false;
@@ -73,11 +71,11 @@ pub(super) fn run(
             };
             if store.term().number() <= after {
                 store.resign().await;
-                return Err(Error::Store(format!(
+                return Err(StoreError::LaterTerm(format!(
                     "{SCHEME}{}/{prefix} elects in term {}, and the memory nodes obey a master of term {after}: this etcd has lost what it had, or is not the cluster's",
                     endpoints.join(","),
                     store.term().number()
-                )));
+                )).into());
             }
             eprintln!("cenote cluster: this master leads, in term {}", store.term().number());
             lead(store, options, listener()?).await
@@ -140,7 +138,7 @@ async fn stand_by(
                 let why = trouble.why();
                 // One that is wrong would be so for ever; one that fails later comes back.
                 if !*has_heard && (begun.elapsed() > BEGIN || election.members() == 1) {
-                    return Err(Error::Store(format!("{why}; is etcd running there?")));
+                    return Err(StoreError::Etcd(format!("{why}; is etcd running there?")).into());
                 }
                 if said.is_empty() {
                     eprintln!("cenote cluster: {why}; nobody can be elected");
@@ -193,14 +191,16 @@ async fn answer(
         stream.read_exact(&mut prefix).await?;
         let mut text = vec![0; length(prefix)?];
         stream.read_exact(&mut text).await?;
-        let told = match serde_json::from_slice(&text) {
-            Ok(Ask::Stop) => {
+        let response = match serde_json::from_slice(&text) {
+            Ok(Request::Stop) => {
                 stopping.notify_one();
-                Told::Done
+                Response::Done
             }
-            Ok(_) => Told::Standby { leader: leader.get() },
-            Err(error) => Told::Refused(format!("a question of another kind: {error}")),
+            Ok(_) => Response::Standby { leader: leader.get() },
+            Err(error) => Response::Refused(Refusal::Unknown {
+                why: error.to_string(),
+            }),
         };
-        stream.write_all(&frame(&told)?).await?;
+        stream.write_all(&frame(&response)?).await?;
     }
 }

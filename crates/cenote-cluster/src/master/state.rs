@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::says::{LayoutText, RegionText, SessionText, ViewText};
+use crate::Refusal;
+use crate::control::{LayoutText, RegionText, SessionText, ViewText};
 
 /// Cells of a session.
 const CELLS: u32 = 8;
@@ -116,7 +117,7 @@ impl Default for Shape {
 /// Everything.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// The membership epoch.
+    /// The view's number.
     pub number: u64,
     /// The last key.
     pub key: u64,
@@ -146,7 +147,9 @@ pub struct State {
 }
 
 /// Why a cluster cannot be made.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Unfit {
     /// There are fewer nodes than copies.
     #[error("{nodes} memory nodes cannot hold {replicas} copies: start more nodes, or ask for fewer copies")]
@@ -159,32 +162,41 @@ pub enum Unfit {
     /// The nodes have too little memory.
     #[error("the memory nodes have room for no region of {0} bytes with its copies: give them more memory")]
     TooLittleMemory(u32),
-    /// A figure is out of its range.
-    #[error("{0}")]
-    Range(&'static str),
+    /// The number of copies is out of range.
+    #[error("the number of copies is out of range (1 to 8)")]
+    Replicas,
+    /// A block has another size than blocks may have.
+    #[error("the size of a block is no power of two from 16 KiB to 64 MiB")]
+    BlockSize,
+    /// A region is too large.
+    #[error("a region has more than 2 GiB")]
+    RegionSize,
+    /// A region is not made of whole blocks, or of too few.
+    #[error("a region does not have 8 whole blocks or more")]
+    RegionBlocks,
+    /// The index does not fit.
+    #[error("the directory or a segment does not fit in a block")]
+    IndexSize,
 }
 
 impl Shape {
     fn check(&self) -> Result<(), Unfit> {
-        let range = |is_good, why| if is_good { Ok(()) } else { Err(Unfit::Range(why)) };
-        range(
-            (1..=8).contains(&self.replicas),
-            "the number of copies is out of range (1 to 8)",
-        )?;
+        let range = |is_good, why| if is_good { Ok(()) } else { Err(why) };
+        range((1..=8).contains(&self.replicas), Unfit::Replicas)?;
         range(
             self.block.is_power_of_two() && (1 << 14..=1 << 26).contains(&self.block),
-            "the size of a block is no power of two from 16 KiB to 64 MiB",
+            Unfit::BlockSize,
         )?;
-        range(self.region_bytes <= 1 << 31, "a region has more than 2 GiB")?;
+        range(self.region_bytes <= 1 << 31, Unfit::RegionSize)?;
         range(
             self.region_bytes.is_multiple_of(self.block) && self.region_bytes / self.block >= 8,
-            "a region does not have 8 whole blocks or more",
+            Unfit::RegionBlocks,
         )?;
         let directory = 8_u64 << self.depth;
         let segment = u64::from(self.groups) * 192 + 256;
         range(
             directory <= u64::from(self.block) && segment <= u64::from(self.block) / 2,
-            "the directory or a segment does not fit in a block",
+            Unfit::IndexSize,
         )
     }
 }
@@ -426,19 +438,19 @@ impl State {
 
     /// Regions with fewer copies than they are to have, or with one at a node that is being emptied, and the nodes that
     /// get another one; so many at most.
-    pub fn short(&self, most: usize, unfit: &[u32]) -> Vec<(u16, u32)> {
+    pub fn copies_to_make(&self, most: usize, unfit: &[u32]) -> Vec<(u16, u32)> {
         let mut planned = self.clone();
-        let mut short = Vec::new();
+        let mut copies = Vec::new();
         for number in 0..self.regions.len() as u16 {
-            if short.len() == most {
+            if copies.len() == most {
                 break;
             }
             if let Some(target) = planned.target(number, unfit) {
                 planned.gain(number, target);
-                short.push((number, target));
+                copies.push((number, target));
             }
         }
-        short
+        copies
     }
 
     /// The node that gets another copy of a region, if the region is short of one; none of the unfit.
@@ -453,7 +465,7 @@ impl State {
     }
 
     /// A node is to be emptied. Refused if the others could not hold as many copies.
-    pub fn drain(&mut self, node: u32) -> Result<(), String> {
+    pub fn drain(&mut self, node: u32) -> Result<(), Refusal> {
         let staying = self
             .nodes
             .iter()
@@ -461,10 +473,12 @@ impl State {
             .count();
         let replicas = self.replicas;
         match self.nodes.get_mut(&node) {
-            None => Err(format!("there is no memory node {node}")),
-            Some(_) if staying < replicas => Err(format!(
-                "without memory node {node} there are {staying}, and {replicas} copies need as many: add a node first"
-            )),
+            None => Err(Refusal::NoSuchNode { node }),
+            Some(_) if staying < replicas => Err(Refusal::TooFewNodes {
+                node,
+                staying,
+                replicas,
+            }),
             Some(known) => {
                 known.draining = true;
                 Ok(())

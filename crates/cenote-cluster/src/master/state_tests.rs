@@ -66,9 +66,12 @@ fn a_node_that_is_given_up_is_replaced_and_its_number_never_comes_back() {
             .iter()
             .all(|region| region.closed && region.key == key + 1)
     );
-    assert!(state.short(usize::MAX, &[]).is_empty(), "while they are closed");
+    assert!(
+        state.copies_to_make(usize::MAX, &[]).is_empty(),
+        "while they are closed"
+    );
     state.open(|_| true, &BTreeSet::new());
-    for (region, node) in state.short(usize::MAX, &[]) {
+    for (region, node) in state.copies_to_make(usize::MAX, &[]) {
         assert_ne!(node, 2);
         state.gain(region, node);
     }
@@ -89,7 +92,7 @@ fn a_region_without_nodes_is_lost_and_the_others_are_not() {
     for (region, held) in state.regions.iter().zip(held) {
         assert_eq!(region.nodes.is_empty(), held);
     }
-    assert!(!state.is_broken() && state.short(usize::MAX, &[]).is_empty());
+    assert!(!state.is_broken() && state.copies_to_make(usize::MAX, &[]).is_empty());
 }
 
 #[test]
@@ -106,8 +109,8 @@ fn clients_do_not_know_keys_of_closed_regions() {
 fn a_node_that_is_drained_holds_nothing_in_the_end() {
     let mut state = state(3, 2);
     state.nodes.get_mut(&1).unwrap().draining = true;
-    assert!(state.short(2, &[]).len() <= 2);
-    for (region, node) in state.short(usize::MAX, &[]) {
+    assert!(state.copies_to_make(2, &[]).len() <= 2);
+    for (region, node) in state.copies_to_make(usize::MAX, &[]) {
         state.gain(region, node);
     }
     assert!(
@@ -174,15 +177,21 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(new(shape), Unfit::TooFewNodes { .. }));
     let alone = Shape { replicas: 1, ..shape };
     assert!(matches!(new(alone), Unfit::TooLittleMemory(_)));
-    for wrong in [
-        Shape { replicas: 0, ..shape },
-        Shape { block: 1000, ..shape },
-        Shape {
-            region_bytes: 1 << 18,
-            ..shape
-        },
-        Shape { depth: 30, ..shape },
+    let large = Shape {
+        region_bytes: (1 << 31) + shape.block,
+        ..shape
+    };
+    let few_blocks = Shape {
+        region_bytes: 1 << 18,
+        ..shape
+    };
+    for (wrong, why) in [
+        (Shape { replicas: 0, ..shape }, Unfit::Replicas),
+        (Shape { block: 1000, ..shape }, Unfit::BlockSize),
+        (large, Unfit::RegionSize),
+        (few_blocks, Unfit::RegionBlocks),
+        (Shape { depth: 30, ..shape }, Unfit::IndexSize),
     ] {
-        assert!(matches!(new(wrong), Unfit::Range(_)));
+        assert_eq!(new(wrong), why);
     }
 }

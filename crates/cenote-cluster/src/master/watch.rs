@@ -6,7 +6,8 @@
 //!
 //! A node's silence counts only while each region that it holds has another node that answers. Without that, to give it
 //! up would lose what it holds, and gain nothing: a master that is cut off itself would lose everything. Such a node
-//! comes back, or another process is at its address, or somebody says that it does not ([`crate::says::Ask::GiveUp`]).
+//! comes back, or another process is at its address, or a person says that it does not
+//! ([`crate::control::Request::GiveUp`]).
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use cenote_replica::view::NodeId;
 
 use super::{Heard, Master};
+use crate::Refusal;
 use crate::wire::{Answer, Item};
 
 /// The time between two heartbeats.
@@ -38,18 +40,16 @@ impl Heard {
 
 impl Master {
     /// Why a node cannot be given up by a person's word: while it has a lease, it may answer with what is old by then.
-    pub(super) fn may_give_up(&self, node: u32) -> Result<(), String> {
+    pub(super) fn may_give_up(&self, node: u32) -> Result<(), Refusal> {
         if !self.state.borrow().is_alive(node) {
-            return Err(format!("there is no memory node {node} that is not given up"));
+            return Err(Refusal::NodeGivenUp { node });
         }
         match self.nodes.borrow().get(&node) {
-            Some(heard) if heard.answers => Err(format!(
-                "memory node {node} answers: drain it, or end its process first"
-            )),
-            Some(heard) if heard.at.elapsed() <= self.options.node_lease => Err(format!(
-                "memory node {node} is silent for less than its lease, {:?}: say so again",
-                self.options.node_lease
-            )),
+            Some(heard) if heard.answers => Err(Refusal::NodeAnswers { node }),
+            Some(heard) if heard.at.elapsed() <= self.options.node_lease => Err(Refusal::NodeLeased {
+                node,
+                lease: self.options.node_lease,
+            }),
             _ => Ok(()),
         }
     }
@@ -179,7 +179,7 @@ pub async fn give_up(master: &Master, node: u32, why: &str) {
 pub async fn clients(master: Rc<Master>) {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        master.hear_complaints();
+        master.act_on_suspicions();
         let lease = master.options.client_lease;
         let silent: Vec<u32> = master
             .clients

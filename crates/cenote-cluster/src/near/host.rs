@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cenote_near::modules::{Counters, Malformed, Modules, ModulesError};
 
-use super::wire::{Ask, CHUNK, Told, encode_commands, take_frame};
+use super::wire::{CHUNK, Refusal, Request, Response, encode_commands, take_frame};
 use crate::credentials::Credentials;
 use crate::stream::Outgoing;
 use crate::wire::{Hello, Purpose};
@@ -44,6 +44,7 @@ impl Options {
 
 /// Why there are no modules.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum NearError {
     /// No node, or no module.
     #[error("no module was asked for: name at least one memory node, and one module of each")]
@@ -62,7 +63,7 @@ pub enum NearError {
         /// Its address.
         node: SocketAddr,
         /// Why.
-        why: String,
+        why: Refusal,
     },
 }
 
@@ -127,7 +128,7 @@ impl Nodes {
         })
     }
 
-    /// The first of a node's modules.
+    /// The error of a round in which a node was lost: it names the first of the node's modules.
     fn lost(&self, node: usize, why: &str) -> ModulesError {
         ModulesError::Lost {
             module: node,
@@ -143,9 +144,7 @@ impl Modules for Nodes {
 
     fn launch(&mut self, batches: Vec<Vec<u8>>) -> Result<(), ModulesError> {
         if self.launched {
-            return Err(ModulesError::Turn(
-                "a round is under way: collect its answers first",
-            ));
+            return Err(ModulesError::RoundPending);
         }
         if batches.len() != self.modules {
             return Err(ModulesError::Batches {
@@ -181,7 +180,7 @@ impl Modules for Nodes {
 
     fn collect(&mut self) -> Result<Vec<Vec<u8>>, ModulesError> {
         if !std::mem::take(&mut self.launched) {
-            return Err(ModulesError::Turn("no round is under way: launch one first"));
+            return Err(ModulesError::NoRound);
         }
         let nodes = self.peers.len();
         let mut all = vec![Vec::new(); self.modules];
@@ -243,22 +242,22 @@ impl Peer {
             node: address,
             source,
         };
-        let open = Ask::Open {
+        let open = Request::Open {
             modules: options.modules_each,
             bytes: options.module_bytes,
             seed: options.seed ^ u64::from(address.port()),
         };
-        let mut line = Line::connect(address, options).map_err(failed)?;
+        let mut connection = NodeConnection::connect(address, options).map_err(failed)?;
         let mut out = Vec::new();
         open.encode(&mut out);
-        line.stream.write_all(&out).map_err(failed)?;
-        match line.told().map_err(failed)? {
-            Told::Opened => {}
-            Told::Refused(why) => return Err(NearError::Refused { node: address, why }),
+        connection.stream.write_all(&out).map_err(failed)?;
+        match connection.response().map_err(failed)? {
+            Response::Opened => {}
+            Response::Refused(why) => return Err(NearError::Refused { node: address, why }),
             _ => {
                 return Err(failed(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "it answers another question",
+                    "it answers another request",
                 )));
             }
         }
@@ -266,7 +265,7 @@ impl Peer {
         let (results, done) = channel();
         let serve = move || {
             for job in jobs {
-                let outcome = line.round(job);
+                let outcome = connection.round(job);
                 let is_over = outcome.is_err();
                 if results.send(outcome).is_err() || is_over {
                     return;
@@ -290,14 +289,14 @@ impl Peer {
 }
 
 /// A connection to a node.
-struct Line {
+struct NodeConnection {
     stream: Outgoing,
     arrived: Vec<u8>,
     taken: usize,
     modules: u32,
 }
 
-impl Line {
+impl NodeConnection {
     fn connect(address: SocketAddr, options: &Options) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, options.silence)?;
         stream.set_nodelay(true)?;
@@ -317,12 +316,12 @@ impl Line {
         })
     }
 
-    /// What the node says next.
-    fn told(&mut self) -> io::Result<Told> {
+    /// Reads the node's next response.
+    fn response(&mut self) -> io::Result<Response> {
         loop {
-            let told = take_frame(&self.arrived, &mut self.taken, Told::decode);
-            if let Some(told) = told.map_err(io::Error::other)? {
-                return Ok(told);
+            let response = take_frame(&self.arrived, &mut self.taken, Response::decode);
+            if let Some(response) = response.map_err(io::Error::other)? {
+                return Ok(response);
             }
             self.arrived.drain(..self.taken);
             self.taken = 0;
@@ -343,8 +342,8 @@ impl Line {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         match self.stream.write_all(bytes) {
             Ok(()) => Ok(()),
-            Err(error) => match self.told() {
-                Ok(Told::Refused(why)) => Err(Failed::Lost(why)),
+            Err(error) => match self.response() {
+                Ok(Response::Refused(why)) => Err(Failed::Lost(why.to_string())),
                 _ => Err(error.into()),
             },
         }
@@ -361,28 +360,28 @@ impl Line {
                 }
             }
         }
-        Ask::Run.encode(&mut out);
+        Request::Run.encode(&mut out);
         self.write(&out)?;
         self.stream.flush()?;
         let mut answers: Vec<Batch> = Vec::new();
         loop {
-            match self.told()? {
-                Told::Running => {}
-                Told::Answers { module, bytes } if module < self.modules => match answers.last_mut() {
+            match self.response()? {
+                Response::Running => {}
+                Response::Answers { module, bytes } if module < self.modules => match answers.last_mut() {
                     Some((last, all)) if *last == module => all.extend(bytes),
                     _ => answers.push((module, bytes)),
                 },
-                Told::Ran { chases, memory } => {
+                Response::Ran { chases, memory } => {
                     return Ok(Done {
                         answers,
                         chases,
                         memory,
                     });
                 }
-                Told::Malformed { module, at } => return Err(Failed::Malformed { module, at }),
-                Told::Refused(why) => return Err(Failed::Lost(why)),
-                Told::Answers { .. } | Told::Opened => {
-                    return Err(Failed::Lost("it answers another question".to_owned()));
+                Response::Malformed { module, at } => return Err(Failed::Malformed { module, at }),
+                Response::Refused(why) => return Err(Failed::Lost(why.to_string())),
+                Response::Answers { .. } | Response::Opened => {
+                    return Err(Failed::Lost("it answers another request".to_owned()));
                 }
             }
         }

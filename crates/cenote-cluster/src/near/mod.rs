@@ -30,3 +30,4 @@ mod wire;
 
 pub use host::{NearError, Nodes, Options};
 pub(crate) use served::serve;
+pub use wire::Refusal;

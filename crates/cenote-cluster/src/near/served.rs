@@ -6,11 +6,11 @@ use std::time::Duration;
 use cenote_near::device::Skiplist;
 use cenote_near::modules::{Modules, ModulesError, Threads};
 
-use super::wire::{Ask, CHUNK, Told, take_frame};
+use super::wire::{CHUNK, Refusal, Request, Response, take_frame};
 use crate::node::Node;
 use crate::stream::Stream;
 
-/// The time between two words of a node that executes.
+/// The time between two responses of a node that executes.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Modules of a connection, at most.
 const MODULES_MAX: u32 = 1 << 16;
@@ -44,15 +44,15 @@ struct Opened<'n> {
 
 impl Opened<'_> {
     /// Adds commands to those that wait for a module; else why not.
-    fn add(&mut self, module: u32, bytes: Vec<u8>) -> Result<(), String> {
+    fn add(&mut self, module: u32, bytes: Vec<u8>) -> Result<(), Refusal> {
         self.bytes += bytes.len();
         let Some(waiting) = self.waiting.get_mut(module as usize) else {
-            return Err(format!("it has no module {module}"));
+            return Err(Refusal::NoSuchModule { module });
         };
         // What makes a map anew is no more than the memory that it fills.
         let most = WAITING_MAX.max(self.lent.bytes as usize);
         if self.bytes > most {
-            return Err(format!("a batch has more than {most} bytes"));
+            return Err(Refusal::BatchTooLong { most: most as u64 });
         }
         match waiting.is_empty() {
             true => *waiting = bytes,
@@ -89,9 +89,11 @@ async fn converse<'n>(
     let mut arrived = Vec::new();
     loop {
         let mut taken = 0;
-        while let Some(ask) = take_frame(&arrived, &mut taken, Ask::decode).map_err(io::Error::other)? {
-            if let Err(last) = answer(node, stream, opened, ask).await? {
-                return tell(stream, &last).await;
+        while let Some(request) =
+            take_frame(&arrived, &mut taken, Request::decode).map_err(io::Error::other)?
+        {
+            if let Err(last) = answer(node, stream, opened, request).await? {
+                return send(stream, &last).await;
             }
         }
         arrived.drain(..taken);
@@ -101,29 +103,29 @@ async fn converse<'n>(
     }
 }
 
-async fn tell(stream: &mut Stream, told: &Told) -> io::Result<()> {
+async fn send(stream: &mut Stream, response: &Response) -> io::Result<()> {
     let mut out = Vec::new();
-    told.encode(&mut out);
+    response.encode(&mut out);
     stream.write_all(&out).await
 }
 
-/// Does what is asked for; else the last that is said on the connection.
+/// Does what is asked for; else the last response on the connection.
 async fn answer<'n>(
     node: &'n Node,
     stream: &mut Stream,
     opened: &mut Option<Opened<'n>>,
-    ask: Ask,
-) -> io::Result<Result<(), Told>> {
-    let refused = |why: String| Ok(Err(Told::Refused(why)));
-    match (ask, opened.take()) {
-        (Ask::Open { modules, bytes, seed }, None) => match open(node, modules, bytes, seed) {
+    request: Request,
+) -> io::Result<Result<(), Response>> {
+    let refused = |why| Ok(Err(Response::Refused(why)));
+    match (request, opened.take()) {
+        (Request::Open { modules, bytes, seed }, None) => match open(node, modules, bytes, seed) {
             Ok(new) => {
                 *opened = Some(new);
-                tell(stream, &Told::Opened).await.map(Ok)
+                send(stream, &Response::Opened).await.map(Ok)
             }
             Err(why) => refused(why),
         },
-        (Ask::Commands { module, bytes }, Some(mut modules)) => {
+        (Request::Commands { module, bytes }, Some(mut modules)) => {
             let added = modules.add(module, bytes);
             *opened = Some(modules);
             match added {
@@ -131,36 +133,37 @@ async fn answer<'n>(
                 Err(why) => refused(why),
             }
         }
-        (Ask::Run, Some(mut modules)) => {
+        (Request::Run, Some(mut modules)) => {
             let outcome = run(stream, &mut modules).await;
             *opened = Some(modules);
             outcome
         }
-        (Ask::Open { .. }, Some(modules)) => {
+        (Request::Open { .. }, Some(modules)) => {
             *opened = Some(modules);
-            refused("this connection has modules".to_owned())
+            refused(Refusal::HasModules)
         }
-        (Ask::Commands { .. } | Ask::Run, None) => refused("this connection has no modules".to_owned()),
+        (Request::Commands { .. } | Request::Run, None) => refused(Refusal::NoModules),
     }
 }
 
-fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, String> {
+fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, Refusal> {
     if modules == 0 || modules > MODULES_MAX {
-        return Err(format!("{modules} modules; ask for 1 to {MODULES_MAX}"));
+        return Err(Refusal::ModuleCount {
+            asked: modules,
+            most: MODULES_MAX,
+        });
     }
     if !node.has_own_memory() {
-        return Err(
-            "its memory is in a file; modules need a node that was started without --pool and --mapped"
-                .to_owned(),
-        );
+        return Err(Refusal::MemoryInFile);
     }
     let bytes = bytes.max(MODULE_LEAST);
     let all = u64::from(modules).saturating_mul(bytes);
     if !node.lend(all) {
-        return Err(format!(
-            "{modules} modules of {bytes} bytes are more than what is free of its memory, {} bytes",
-            node.free()
-        ));
+        return Err(Refusal::NoRoom {
+            modules,
+            bytes,
+            free: node.free(),
+        });
     }
     let lent = Lent { node, bytes: all };
     // A scan of all that a module has is less than its memory.
@@ -173,7 +176,7 @@ fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, 
         .collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Opened {
-        modules: Some(Threads::new(programs, threads).map_err(|error| error.to_string())?),
+        modules: Some(Threads::new(programs, threads).map_err(failed)?),
         waiting: vec![Vec::new(); modules as usize],
         bytes: 0,
         lent,
@@ -181,11 +184,11 @@ fn open(node: &Node, modules: u32, bytes: u64, seed: u64) -> Result<Opened<'_>, 
 }
 
 /// A round. The event loop goes on meanwhile, and the host is told once a second that it is under way.
-async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<(), Told>> {
+async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<(), Response>> {
     let count = opened.waiting.len();
     let batches = std::mem::replace(&mut opened.waiting, vec![Vec::new(); count]);
     opened.bytes = 0;
-    let lost = || Ok(Err(Told::Refused("its modules are lost".to_owned())));
+    let lost = || Ok(Err(Response::Refused(Refusal::Lost)));
     let Some(mut modules) = opened.modules.take() else {
         return lost();
     };
@@ -195,11 +198,11 @@ async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<
     });
     // Memory that was lent is not given back before modules have come to rest: so this waits for them, also if the host
     // is lost.
-    let mut is_told = Ok(());
+    let mut is_sent = Ok(());
     let outcome = loop {
         match tokio::time::timeout(INTERVAL, &mut round).await {
             Ok(outcome) => break outcome,
-            Err(_) if is_told.is_ok() => is_told = tell(stream, &Told::Running).await,
+            Err(_) if is_sent.is_ok() => is_sent = send(stream, &Response::Running).await,
             Err(_) => {}
         }
     };
@@ -208,30 +211,36 @@ async fn run(stream: &mut Stream, opened: &mut Opened<'_>) -> io::Result<Result<
     };
     let (totals, memory) = (modules.counters(), modules.memory_bytes());
     opened.modules = Some(modules);
-    is_told?;
+    is_sent?;
     let answers = match outcome {
         Ok(answers) => answers,
-        Err(error) => return Ok(Err(of_error(&error))),
+        Err(error) => return Ok(Err(of_error(error))),
     };
     for (module, answers) in (0..).zip(answers) {
         for chunk in answers.chunks(CHUNK) {
             let bytes = chunk.to_vec();
-            tell(stream, &Told::Answers { module, bytes }).await?;
+            send(stream, &Response::Answers { module, bytes }).await?;
         }
     }
-    let ran = Told::Ran {
+    let ran = Response::Ran {
         chases: totals.chases,
         memory,
     };
-    tell(stream, &ran).await.map(Ok)
+    send(stream, &ran).await.map(Ok)
 }
 
-fn of_error(error: &ModulesError) -> Told {
+fn failed(error: ModulesError) -> Refusal {
+    Refusal::Failed {
+        why: error.to_string(),
+    }
+}
+
+fn of_error(error: ModulesError) -> Response {
     match error {
-        ModulesError::Malformed { module, cause } => Told::Malformed {
-            module: *module as u32,
+        ModulesError::Malformed { module, cause } => Response::Malformed {
+            module: module as u32,
             at: cause.at as u64,
         },
-        other => Told::Refused(other.to_string()),
+        other => Response::Refused(failed(other)),
     }
 }

@@ -1,14 +1,16 @@
-//! What a host and a node with its modules say to each other, after a [greeting](crate::wire::Hello): frames of a
+//! The protocol between a host and a node with its modules, after a [greeting](crate::wire::Hello): frames of a
 //! length (4 bytes), what (1), then as below. Numbers are little-endian.
+
+use serde::{Deserialize, Serialize};
 
 use crate::wire::{Malformed, PREFIX, first_frame};
 
 /// Bytes of commands or answers in a frame, at most.
 pub const CHUNK: usize = 4 << 20;
 
-/// What a host asks for.
+/// A host's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum Request {
     /// Modules, all empty. The first that a connection asks for, and only once.
     Open {
         /// How many.
@@ -29,13 +31,68 @@ pub enum Ask {
     Run,
 }
 
-/// What a node answers.
+/// Why a node does not do what a host asks for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No module, or too many.
+    #[error("{asked} modules; ask for 1 to {most}")]
+    ModuleCount {
+        /// How many the host asks for.
+        asked: u32,
+        /// How many a connection may have.
+        most: u32,
+    },
+    /// The node's memory is not of its process alone.
+    #[error("its memory is in a file; modules need a node that was started without --pool and --mapped")]
+    MemoryInFile,
+    /// The node has not so much memory left.
+    #[error("{modules} modules of {bytes} bytes are more than what is free of its memory, {free} bytes")]
+    NoRoom {
+        /// How many the host asks for.
+        modules: u32,
+        /// Bytes that each would have.
+        bytes: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// A connection asks for modules twice.
+    #[error("this connection has modules")]
+    HasModules,
+    /// A connection has not asked for modules.
+    #[error("this connection has no modules")]
+    NoModules,
+    /// Commands for a module that there is not.
+    #[error("it has no module {module}")]
+    NoSuchModule {
+        /// Its number.
+        module: u32,
+    },
+    /// Too many commands.
+    #[error("a batch has more than {most} bytes")]
+    BatchTooLong {
+        /// How many bytes a batch may have.
+        most: u64,
+    },
+    /// The modules were lost in an earlier round.
+    #[error("its modules are lost")]
+    Lost,
+    /// The modules cannot be made, or have failed.
+    #[error("{why}")]
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A node's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Response {
     /// There are modules.
     Opened,
-    /// It does not do this, and ends the connection.
-    Refused(String),
+    /// It does not do this, and ends the connection. In JSON.
+    Refused(Refusal),
     /// It is executing.
     Running,
     /// What a module has answered, or a part of it.
@@ -68,7 +125,7 @@ fn frame(out: &mut Vec<u8>, what: u8, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend(*part));
 }
 
-impl Ask {
+impl Request {
     /// Appends its frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -85,7 +142,7 @@ impl Ask {
     /// That of a frame without its length.
     pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
         let mut parts = Parts::new(frame)?;
-        let ask = match parts.what {
+        let request = match parts.what {
             1 => Self::Open {
                 modules: parts.u32()?,
                 bytes: parts.u64()?,
@@ -96,23 +153,23 @@ impl Ask {
                 bytes: parts.all(),
             },
             3 => Self::Run,
-            _ => return Err(Malformed("an unknown question about modules")),
+            _ => return Err(Malformed("an unknown request about modules")),
         };
-        parts.end().map(|()| ask)
+        parts.end().map(|()| request)
     }
 }
 
-/// Appends the frame of [`Ask::Commands`].
+/// Appends the frame of [`Request::Commands`].
 pub fn encode_commands(out: &mut Vec<u8>, module: u32, bytes: &[u8]) {
     frame(out, 2, &[&module.to_le_bytes(), bytes]);
 }
 
-impl Told {
+impl Response {
     /// Appends its frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Opened => frame(out, 1, &[]),
-            Self::Refused(why) => frame(out, 2, &[why.as_bytes()]),
+            Self::Refused(why) => frame(out, 2, &[&serde_json::to_vec(why).unwrap_or_default()]),
             Self::Running => frame(out, 3, &[]),
             Self::Answers { module, bytes } => frame(out, 4, &[&module.to_le_bytes(), bytes]),
             Self::Ran { chases, memory } => frame(out, 5, &[&chases.to_le_bytes(), &memory.to_le_bytes()]),
@@ -123,9 +180,11 @@ impl Told {
     /// That of a frame without its length.
     pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
         let mut parts = Parts::new(frame)?;
-        let told = match parts.what {
+        let response = match parts.what {
             1 => Self::Opened,
-            2 => Self::Refused(String::from_utf8_lossy(&parts.all()).into_owned()),
+            2 => Self::Refused(
+                serde_json::from_slice(&parts.all()).map_err(|_| Malformed("an unknown refusal"))?,
+            ),
             3 => Self::Running,
             4 => Self::Answers {
                 module: parts.u32()?,
@@ -139,9 +198,9 @@ impl Told {
                 module: parts.u32()?,
                 at: parts.u64()?,
             },
-            _ => return Err(Malformed("an unknown answer about modules")),
+            _ => return Err(Malformed("an unknown response about modules")),
         };
-        parts.end().map(|()| told)
+        parts.end().map(|()| response)
     }
 }
 
@@ -206,52 +265,56 @@ mod tests {
 
     #[test]
     fn frames_come_back_and_cut_ones_are_told() {
-        let asks = [
-            Ask::Open {
+        let requests = [
+            Request::Open {
                 modules: 3,
                 bytes: 1 << 40,
                 seed: 9,
             },
-            Ask::Commands {
+            Request::Commands {
                 module: 2,
                 bytes: vec![1, 2, 3],
             },
-            Ask::Run,
+            Request::Run,
         ];
-        let tolds = [
-            Told::Opened,
-            Told::Refused("no".to_owned()),
-            Told::Running,
-            Told::Answers {
+        let responses = [
+            Response::Opened,
+            Response::Refused(Refusal::NoModules),
+            Response::Refused(Refusal::ModuleCount { asked: 0, most: 9 }),
+            Response::Running,
+            Response::Answers {
                 module: 1,
                 bytes: vec![],
             },
-            Told::Ran { chases: 1, memory: 2 },
-            Told::Malformed { module: 0, at: 7 },
+            Response::Ran { chases: 1, memory: 2 },
+            Response::Malformed { module: 0, at: 7 },
         ];
-        let (mut asked, mut told) = (Vec::new(), Vec::new());
-        asks.iter().for_each(|ask| ask.encode(&mut asked));
-        tolds.iter().for_each(|one| one.encode(&mut told));
+        let (mut sent, mut back) = (Vec::new(), Vec::new());
+        requests.iter().for_each(|request| request.encode(&mut sent));
+        responses.iter().for_each(|response| response.encode(&mut back));
         let (mut at, mut there) = (0, 0);
-        for ask in &asks {
+        for request in &requests {
             assert_eq!(
-                take_frame(&asked, &mut at, Ask::decode).unwrap().as_ref(),
-                Some(ask)
+                take_frame(&sent, &mut at, Request::decode).unwrap().as_ref(),
+                Some(request)
             );
         }
-        for one in &tolds {
+        for response in &responses {
             assert_eq!(
-                take_frame(&told, &mut there, Told::decode).unwrap().as_ref(),
-                Some(one)
+                take_frame(&back, &mut there, Response::decode).unwrap().as_ref(),
+                Some(response)
             );
         }
-        assert_eq!((at, there), (asked.len(), told.len()));
-        assert_eq!(take_frame(&asked, &mut at, Ask::decode).unwrap(), None);
+        assert_eq!((at, there), (sent.len(), back.len()));
+        assert_eq!(take_frame(&sent, &mut at, Request::decode).unwrap(), None);
         for what in 0..=u8::MAX {
-            // Whatever comes, it is an error or a question.
-            let _ = (Ask::decode(&[what, 1, 2, 3]), Told::decode(&[what, 1, 2, 3]));
+            // Whatever comes, it is an error or a message.
+            let _ = (
+                Request::decode(&[what, 1, 2, 3]),
+                Response::decode(&[what, 1, 2, 3]),
+            );
         }
-        assert!(Ask::decode(&[]).is_err() && Told::decode(&[]).is_err());
-        assert!(Ask::decode(&[3, 0]).is_err() && Ask::decode(&[1, 0, 0]).is_err());
+        assert!(Request::decode(&[]).is_err() && Response::decode(&[]).is_err());
+        assert!(Request::decode(&[3, 0]).is_err() && Request::decode(&[1, 0, 0]).is_err());
     }
 }

@@ -7,9 +7,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cenote_cluster::control::{Request, Response, Status};
 use cenote_cluster::memory_file::MemoryFile;
-use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::session::Line;
+use cenote_cluster::session::MasterConnection;
 use cenote_cluster::{Credentials, Map, Options, Transport, master, node};
 
 pub const TOKEN: &str = "a token";
@@ -347,11 +347,11 @@ impl Cluster {
         }
     }
 
-    pub fn ask(&self, ask: &Ask) -> Told {
+    pub fn ask(&self, request: &Request) -> Response {
         let begun = Instant::now();
         loop {
-            match Line::open(self.at, TOKEN).and_then(|mut line| line.ask(ask)) {
-                Ok(told) => return told,
+            match MasterConnection::open(self.at, TOKEN).and_then(|mut master| master.ask(request)) {
+                Ok(response) => return response,
                 Err(error) if begun.elapsed() > LONG => panic!("{error}"),
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
@@ -369,7 +369,7 @@ impl Cluster {
             None => node_at(&self.places[place]),
         };
         let address = self.nodes[place].1;
-        assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
+        assert_eq!(self.ask(&Request::AddNode { address }), Response::Done);
     }
 
     /// Kills a node, and returns when it is dead.
@@ -394,7 +394,7 @@ impl Cluster {
     /// Adds a node that the master does not know any more.
     pub fn add_again(&self, place: usize) {
         let address = self.nodes[place].1;
-        assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
+        assert_eq!(self.ask(&Request::AddNode { address }), Response::Done);
     }
 
     /// Whether the master has not given a node up.
@@ -415,8 +415,8 @@ impl Cluster {
     }
 
     pub fn status(&self) -> Status {
-        match self.ask(&Ask::Status) {
-            Told::Status(status) => status,
+        match self.ask(&Request::Status) {
+            Response::Status(status) => status,
             other => panic!("{other:?}"),
         }
     }
@@ -435,6 +435,6 @@ impl Cluster {
     }
 
     pub fn is_whole(status: &Status) -> bool {
-        status.closed == 0 && status.short == 0
+        status.closed == 0 && status.under_replicated == 0
     }
 }

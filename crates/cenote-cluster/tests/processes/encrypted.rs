@@ -5,11 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::session::Line;
+use cenote_cluster::control::{Request, Response, Status};
+use cenote_cluster::session::MasterConnection;
 use cenote_cluster::tls::{Files, Identity, NAME};
 use cenote_cluster::wire::{Hello, Purpose};
-use cenote_cluster::{Credentials, Error, Map, Options, Transport, node};
+use cenote_cluster::{Credentials, Error, Map, Options, Refusal, Transport, node};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 
 use super::cluster::{LONG, Place, Running, TOKEN, listening, node as plain_node, transport};
@@ -86,15 +86,15 @@ impl Encrypted {
         credentials(self.folder.path())
     }
 
-    fn ask(&self, ask: &Ask) -> Told {
+    fn ask(&self, request: &Request) -> Response {
         let begun = Instant::now();
         loop {
-            let told = Line::open(self.master.1, self.credentials()).and_then(|mut line| {
-                line.set_timeout(LONG)?;
-                line.ask(ask)
+            let told = MasterConnection::open(self.master.1, self.credentials()).and_then(|mut master| {
+                master.set_timeout(LONG)?;
+                master.ask(request)
             });
             match told {
-                Ok(told) => return told,
+                Ok(response) => return response,
                 Err(error) if begun.elapsed() > LONG => panic!("{error}"),
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
@@ -102,8 +102,8 @@ impl Encrypted {
     }
 
     fn status(&self) -> Status {
-        match self.ask(&Ask::Status) {
-            Told::Status(status) => status,
+        match self.ask(&Request::Status) {
+            Response::Status(status) => status,
             other => panic!("{other:?}"),
         }
     }
@@ -137,9 +137,9 @@ fn members_of_an_encrypted_cluster_work_as_others_do() {
     let tls = ("CENOTE_CLUSTER_TLS", cluster.folder.path().display().to_string());
     cluster.nodes.push(encrypted_node(&tls));
     let address = cluster.nodes[3].1;
-    assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
+    assert_eq!(cluster.ask(&Request::AddNode { address }), Response::Done);
     let begun = Instant::now();
-    while cluster.status().short > 0 {
+    while cluster.status().under_replicated > 0 {
         assert!(begun.elapsed() < LONG);
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -185,8 +185,8 @@ fn who_has_no_certificate_of_the_authority_gets_nothing() {
     let _ = plain.read_to_end(&mut told);
     assert!(told.len() < 16, "{told:?}");
     let (_process, address) = plain_node();
-    match cluster.ask(&Ask::AddNode { address }) {
-        Told::Refused(why) => assert!(why.contains("TLS"), "{why}"),
+    match cluster.ask(&Request::AddNode { address }) {
+        Response::Refused(Refusal::NodeUnreachable { address: at }) => assert_eq!(at, address),
         other => panic!("{other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cenote_cluster::says::{Ask, Told};
+use cenote_cluster::control::{Request, Response};
 
 use super::cluster::Cluster;
 
@@ -12,10 +12,10 @@ use super::cluster::Cluster;
 fn who_knows_eras_of_a_new_master_knows_its_first_closing() {
     // As long as nobody has given up the node that is dead, no closing begins.
     let mut cluster = Cluster::with_lease(3, Duration::from_secs(2));
-    let ask = Ask::Join {
+    let ask = Request::Join {
         name: "one that has nothing to do".to_owned(),
     };
-    let Told::Joined {
+    let Response::Joined {
         session, view, eras, ..
     } = cluster.ask(&ask)
     else {
@@ -25,13 +25,13 @@ fn who_knows_eras_of_a_new_master_knows_its_first_closing() {
     cluster.restart_master();
     let mut before = 0;
     loop {
-        let heartbeat = Ask::Heartbeat {
+        let heartbeat = Request::Heartbeat {
             session: session.number,
             oldest: eras.now,
             view: view.number,
-            complaints: Vec::new(),
+            suspect_regions: Vec::new(),
         };
-        let Told::Heartbeat {
+        let Response::Heartbeat {
             view: later,
             eras: told,
         } = cluster.ask(&heartbeat)

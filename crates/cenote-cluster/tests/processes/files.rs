@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cenote_check::history::Event;
 use cenote_check::spec::map::{Op, Ret};
 use cenote_cluster::Transport;
-use cenote_cluster::says::{Ask, Told};
+use cenote_cluster::control::{Request, Response};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -77,8 +77,8 @@ fn come_back_too_late(cluster: &mut Cluster, place: usize) -> bool {
     cluster.restart_node(place);
     assert!(!cluster.is_alive(place));
     // What it has is old. If it has nothing, it is as good as a new one.
-    let told = cluster.ask(&Ask::AddNode { address });
-    assert_eq!(matches!(told, Told::Refused(_)), had, "{told:?}");
+    let told = cluster.ask(&Request::AddNode { address });
+    assert_eq!(matches!(told, Response::Refused(_)), had, "{told:?}");
     had
 }
 

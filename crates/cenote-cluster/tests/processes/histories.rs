@@ -11,7 +11,7 @@ use cenote_check::history::{Event, History};
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::{Map, Op, Ret};
 use cenote_cluster::Transport;
-use cenote_cluster::says::{Ask, Status, Told};
+use cenote_cluster::control::{Request, Response, Status};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -117,9 +117,9 @@ fn strike(cluster: &mut Cluster, clients: &mut [Client], random: &mut SmallRng) 
                 .map(|node| node.node);
             cluster.nodes.push(cluster.node());
             let address = cluster.nodes[3].1;
-            assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
+            assert_eq!(cluster.ask(&Request::AddNode { address }), Response::Done);
             if let Some(node) = node {
-                assert_eq!(cluster.ask(&Ask::Drain { node }), Told::Done);
+                assert_eq!(cluster.ask(&Request::Drain { node }), Response::Done);
             }
             cluster.wait(|status| {
                 Cluster::is_whole(status) && status.nodes.iter().all(|node| node.address != at)

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use cenote_cluster::control::{self, Response};
 use cenote_cluster::mapped::client::MappedClient;
 use cenote_cluster::mapped::file_of;
-use cenote_cluster::says::{Ask, Told};
 use cenote_cluster::{Map, Transport};
 use cenote_replica::verbs::{Address, Completion, Request, Verb};
 use cenote_replica::view::{Key, NodeId};
@@ -14,14 +14,14 @@ use super::promises::info;
 
 /// A read of the first word of a region of which a node is the primary.
 fn read_at(cluster: &Cluster, node: u32) -> Request {
-    let ask = Ask::Join {
+    let ask = control::Request::Join {
         name: "a look".to_owned(),
     };
-    let Told::Joined { session, view, .. } = cluster.ask(&ask) else {
+    let Response::Joined { session, view, .. } = cluster.ask(&ask) else {
         panic!("it has not joined");
     };
     let session = session.number;
-    assert_eq!(cluster.ask(&Ask::Leave { session }), Told::Done);
+    assert_eq!(cluster.ask(&control::Request::Leave { session }), Response::Done);
     let mut regions = (0..).zip(&view.regions);
     let (number, region) = regions.find(|(_, region)| region.nodes[0] == node).unwrap();
     Request {

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cenote::memory::LocalWord;
-use cenote_cluster::says::{Ask, Status, Told};
+use cenote_cluster::control::{Request, Response, Status};
 use cenote_cluster::wire::{Answer, Hello, Item, Purpose, decode_answers, encode_items, first_frame};
-use cenote_cluster::{Error, Map, Options, Store, StoreOptions, Transport};
+use cenote_cluster::{Error, Map, Options, Refusal, Store, StoreOptions, TokenError, Transport};
 use cenote_replica::client::Error as MapError;
 
 use super::cluster::{Cluster, LONG, TOKEN, transport};
@@ -63,8 +63,8 @@ fn what_is_put_is_found_by_others() {
         }
         assert!(!other.insert(&key(5), b"x").unwrap());
         assert!(other.remove(&key(5)).unwrap() && !one.remove(&key(5)).unwrap());
-        assert!(!one.update(&key(5), b"x").unwrap() && one.insert(&key(5), b"y").unwrap());
-        assert!(other.update(&key(5), b"z").unwrap());
+        assert!(!one.replace_existing(&key(5), b"x").unwrap() && one.insert(&key(5), b"y").unwrap());
+        assert!(other.replace_existing(&key(5), b"z").unwrap());
         assert_eq!(one.get(&key(5)).unwrap().unwrap(), b"z");
         assert_eq!(one.get(b"").unwrap(), None);
         one.put(b"", b"").unwrap();
@@ -99,7 +99,7 @@ fn a_node_that_is_killed_loses_nothing_and_is_replaced() {
         map.put(&key(1000), b"while it is away").unwrap();
         cluster.nodes.push(cluster.node());
         let address = cluster.nodes.last().unwrap().1;
-        assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
+        assert_eq!(cluster.ask(&Request::AddNode { address }), Response::Done);
         cluster.wait(|status| Cluster::is_whole(status) && status.nodes.len() == 3);
     }
     for n in 0..300 {
@@ -221,13 +221,16 @@ fn a_node_is_drained() {
     for n in 0..300 {
         map.put(&key(n), &key(n)).unwrap();
     }
-    assert_eq!(cluster.ask(&Ask::Drain { node: 1 }), Told::Done);
+    assert_eq!(cluster.ask(&Request::Drain { node: 1 }), Response::Done);
     cluster.wait(|status| status.nodes.len() == 2 && Cluster::is_whole(status));
     cluster.nodes[0].0.signal(libc::SIGKILL);
     for n in 0..300 {
         assert_eq!(map.get(&key(n)).unwrap().unwrap(), key(n));
     }
-    assert!(matches!(cluster.ask(&Ask::Drain { node: 1 }), Told::Refused(_)));
+    assert_eq!(
+        cluster.ask(&Request::Drain { node: 1 }),
+        Response::Refused(Refusal::NoSuchNode { node: 1 })
+    );
 }
 
 #[test]
@@ -268,8 +271,8 @@ fn what_is_written_while_a_node_is_drained_is_kept() {
     }
     cluster.nodes.push(cluster.node());
     let address = cluster.nodes[2].1;
-    assert_eq!(cluster.ask(&Ask::AddNode { address }), Told::Done);
-    assert_eq!(cluster.ask(&Ask::Drain { node: 1 }), Told::Done);
+    assert_eq!(cluster.ask(&Request::AddNode { address }), Response::Done);
+    assert_eq!(cluster.ask(&Request::Drain { node: 1 }), Response::Done);
     let mut written = 400;
     loop {
         map.put(&key(written), &key(written)).unwrap();
@@ -291,12 +294,12 @@ fn one_process_is_one_node() {
     cluster.nodes.push(cluster.node());
     let address = cluster.nodes[2].1;
     let told = std::thread::scope(|scope| {
-        let ask = || cluster.ask(&Ask::AddNode { address });
+        let ask = || cluster.ask(&Request::AddNode { address });
         let other = scope.spawn(ask);
         [ask(), other.join().unwrap()]
     });
     assert_eq!(
-        told.iter().filter(|told| **told == Told::Done).count(),
+        told.iter().filter(|told| **told == Response::Done).count(),
         1,
         "{told:?}"
     );
@@ -321,18 +324,18 @@ fn a_lost_region_is_told_of_and_does_not_stop_the_others() {
     // What nobody else has is not given up for silence alone.
     let silent = cluster.wait(|status| status.nodes.iter().any(|node| !node.answers));
     let node = silent.nodes.iter().find(|node| !node.answers).unwrap().node;
-    assert!(silent.nodes.iter().all(|node| node.alive) && silent.lost == 0);
+    assert!(silent.nodes.iter().all(|node| node.alive) && silent.unavailable == 0);
     assert!(matches!(
-        cluster.ask(&Ask::GiveUp { node: 3 - node }),
-        Told::Refused(_)
+        cluster.ask(&Request::GiveUp { node: 3 - node }),
+        Response::Refused(_)
     ));
     // Not before its lease is over.
     let begun = Instant::now();
-    while let told @ Told::Refused(_) = cluster.ask(&Ask::GiveUp { node }) {
+    while let told @ Response::Refused(_) = cluster.ask(&Request::GiveUp { node }) {
         assert!(begun.elapsed() < LONG, "{told:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
-    cluster.wait(|status| status.lost > 0 && status.closed == 0);
+    cluster.wait(|status| status.unavailable > 0 && status.closed == 0);
     let (mut found, mut lost) = (0, 0);
     for n in 0..40 {
         match map.get(&key(n)) {
@@ -350,9 +353,9 @@ fn a_lost_region_is_told_of_and_does_not_stop_the_others() {
 fn behaves_as_a_map(store: &Store) {
     let mut map = store.map("default").unwrap();
     assert_eq!(map.get(b"key").unwrap(), None);
-    assert!(!map.update(b"key", b"1").unwrap() && !map.remove(b"key").unwrap());
+    assert!(!map.replace_existing(b"key", b"1").unwrap() && !map.remove(b"key").unwrap());
     map.put(b"key", b"2").unwrap();
-    assert!(!map.insert(b"key", b"3").unwrap() && map.update(b"key", b"4").unwrap());
+    assert!(!map.insert(b"key", b"3").unwrap() && map.replace_existing(b"key", b"4").unwrap());
     assert_eq!(map.get(b"key").unwrap().as_deref(), Some(&b"4"[..]));
     assert!(map.remove(b"key").unwrap() && map.insert(b"key", b"5").unwrap());
     let keys: Vec<[u8; 8]> = (0..100).map(key).collect();
@@ -390,14 +393,20 @@ fn pools_and_clusters_have_one_interface() {
     };
     let store = Store::open_with(&format!("cluster://{}", cluster.at), &options).unwrap();
     behaves_as_a_map(&store);
-    assert!(matches!(store.map("another"), Err(Error::Name(_))));
+    assert!(matches!(store.map("another"), Err(Error::NoSuchMap(_))));
     assert!(matches!(
         Store::open_with("cluster://nowhere", &options),
-        Err(Error::Name(_))
+        Err(Error::Address(_))
     ));
     std::fs::write(&token, "").unwrap();
     let none = Store::open_with(&format!("cluster://{}", cluster.at), &options);
-    assert!(matches!(none, Err(Error::Token { .. })));
+    assert!(matches!(
+        none,
+        Err(Error::Token {
+            why: TokenError::Length,
+            ..
+        })
+    ));
     assert!(matches!(
         Store::open("/dev/shm/no such pool"),
         Err(Error::Pool(_))
@@ -406,13 +415,13 @@ fn pools_and_clusters_have_one_interface() {
 
 /// The first node of region 0, where the index begins.
 fn first_of_all(cluster: &Cluster) -> u32 {
-    let ask = Ask::Join {
+    let ask = Request::Join {
         name: "a look".to_owned(),
     };
     match cluster.ask(&ask) {
-        Told::Joined { session, view, .. } => {
+        Response::Joined { session, view, .. } => {
             let session = session.number;
-            assert_eq!(cluster.ask(&Ask::Leave { session }), Told::Done);
+            assert_eq!(cluster.ask(&Request::Leave { session }), Response::Done);
             view.regions[0].nodes[0]
         }
         other => panic!("{other:?}"),

@@ -65,8 +65,8 @@ impl<M: Modules> Index for Map<M> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let (modules, host) = self.memory_bytes();
-        modules + host
+        let bytes = self.memory_bytes();
+        bytes.modules + bytes.host
     }
 
     fn loads(&self) -> &[u64] {

@@ -48,15 +48,17 @@ fn answers_as_the_model(index: &mut dyn Index, seed: u64) {
                 Operation::Insert(key, value) => {
                     let before = model.get(&key).copied();
                     model.entry(key).or_insert(value);
-                    Answer::Value(before)
+                    Answer::Insert { existing: before }
                 }
-                Operation::Delete(key) => Answer::Value(model.remove(&key)),
+                Operation::Delete(key) => Answer::Delete {
+                    removed: model.remove(&key),
+                },
                 Operation::Update { key, expected, value } => {
                     let before = model.get(&key).copied();
                     if before == Some(expected) {
                         model.insert(key, value);
                     }
-                    Answer::Value(before)
+                    Answer::Update { before }
                 }
                 Operation::Scan(from, to) => {
                     let pairs = model.range((from, to)).map(|(key, value)| (*key, *value));

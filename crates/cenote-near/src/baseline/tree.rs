@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::device::command::Reader;
-use crate::map::{Answer, MapError, Operation};
-use crate::modules::{Counters, Modules, ModulesError, Profile, Simulated};
+use crate::map::{Answer, LoadError, MapError, Operation};
+use crate::modules::{Counters, Modules, Profile, Simulated};
 
 use super::Index;
 use super::store::{Node, NodeStore, OnLeaf};
@@ -318,17 +318,17 @@ pub(super) fn long(reader: &mut Reader<'_>, module: usize) -> Result<u64, MapErr
 impl<M: Modules> Index for Tree<M> {
     fn load(&mut self, pairs: &[(u64, u64)]) -> Result<(), MapError> {
         if self.next_id != 1 {
-            return Err(MapError::Load("the tree was loaded"));
+            return Err(LoadError::Loaded.into());
         }
         if pairs.windows(2).any(|two| two[0].0 >= two[1].0) {
-            return Err(MapError::Load("keys must ascend"));
+            return Err(LoadError::Unsorted.into());
         }
         self.build(pairs)
     }
 
     fn execute(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, MapError> {
         if self.next_id == 1 {
-            return Err(MapError::Modules(ModulesError::Turn("load the tree first")));
+            return Err(LoadError::NotLoaded.into());
         }
         self.parents.clear();
         self.loads.fill(0);

@@ -57,6 +57,7 @@ impl Default for Settings {
 
 /// Why a map that is kept in files cannot go on, or be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DurableError {
     /// The map itself failed. What was acknowledged is in the files.
     #[error(transparent)]
@@ -87,9 +88,9 @@ pub enum DurableError {
         /// The folder.
         path: PathBuf,
     },
-    /// An earlier batch failed after modules had executed it.
+    /// An earlier batch was executed, and its changes could not be logged.
     #[error("an earlier batch could not be logged, so the map is not what its files say: open {} again", path.display())]
-    Ahead {
+    NotLogged {
         /// The folder.
         path: PathBuf,
     },
@@ -112,8 +113,8 @@ pub struct Durable<M> {
     log: Log,
     /// Number of the last batch that is in the files.
     number: u64,
-    /// A batch was executed and could not be logged.
-    ahead: bool,
+    /// What was executed last is not in the files.
+    not_logged: bool,
     lock: File,
 }
 
@@ -160,7 +161,7 @@ impl<M: Modules> Durable<M> {
             settings,
             log,
             number,
-            ahead: false,
+            not_logged: false,
             lock,
         })
     }
@@ -177,10 +178,10 @@ impl<M: Modules> Durable<M> {
         let answers = self.map.execute(operations)?;
         let changes = Changes::of(operations, &answers);
         if !changes.is_empty() && !planted(Fault::Unlogged) {
-            self.ahead = true;
+            self.not_logged = true;
             self.log.append(self.number + 1, &changes, self.settings.sync)?;
             self.number += 1;
-            self.ahead = false;
+            self.not_logged = false;
         }
         if !changes.is_empty() && self.log.bytes() > self.settings.log_bytes {
             self.snapshot()?;
@@ -196,7 +197,7 @@ impl<M: Modules> Durable<M> {
         self.check()?;
         self.map.load(pairs)?;
         self.number += 1;
-        self.ahead = true;
+        self.not_logged = true;
         self.replace(pairs)
     }
 
@@ -222,15 +223,15 @@ impl<M: Modules> Durable<M> {
         }
         snapshot::write(&self.folder, self.number, pairs)?;
         // Until it is replaced the log cannot be appended to: on an error it may be that of neither.
-        self.ahead = true;
+        self.not_logged = true;
         self.log = Log::replace(&self.folder)?;
-        self.ahead = false;
+        self.not_logged = false;
         Ok(())
     }
 
     fn check(&self) -> Result<(), DurableError> {
-        if self.ahead {
-            return Err(DurableError::Ahead {
+        if self.not_logged {
+            return Err(DurableError::NotLogged {
                 path: self.folder.clone(),
             });
         }

@@ -24,13 +24,15 @@ impl Changes {
         let mut changes = Self::default();
         for (operation, answer) in operations.iter().zip(answers) {
             match (*operation, answer) {
-                (Operation::Insert(key, value), Answer::Value(None)) => changes.bind(key, value),
-                (Operation::Update { key, expected, value }, Answer::Value(Some(before)))
+                (Operation::Insert(key, value), Answer::Insert { existing: None }) => {
+                    changes.bind(key, value)
+                }
+                (Operation::Update { key, expected, value }, Answer::Update { before: Some(before) })
                     if *before == expected && value != expected =>
                 {
                     changes.bind(key, value);
                 }
-                (Operation::Delete(key), Answer::Value(Some(_))) => {
+                (Operation::Delete(key), Answer::Delete { removed: Some(_) }) => {
                     changes.0.push(0);
                     changes.0.extend_from_slice(&key.to_le_bytes());
                 }

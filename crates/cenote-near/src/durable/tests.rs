@@ -464,7 +464,7 @@ fn audit_a_big_record_that_is_torn_is_cut_off_soon() {
                     }
                 })
                 .collect();
-            let answers = vec![Answer::Value(None); changes.len()];
+            let answers = vec![Answer::Insert { existing: None }; changes.len()];
             let changes = record::Changes::of(&changes, &answers);
             let record = record::bytes(1, &changes).unwrap();
             let mut bytes = b"cnearlg\x01".to_vec();
@@ -558,7 +558,7 @@ fn audit_a_snapshot_of_the_last_number() {
     let mut bytes = b"cnearlg\x01".to_vec();
     let mut change = vec![0u8];
     change.extend_from_slice(&9u64.to_le_bytes());
-    let answers = [Answer::Value(Some(1))];
+    let answers = [Answer::Delete { removed: Some(1) }];
     let c = record::Changes::of(&[Operation::Delete(9)], &answers);
     bytes.extend(record::bytes(1, &c).unwrap());
     std::fs::write(folder.path().join("log"), &bytes).unwrap();
@@ -619,7 +619,11 @@ fn audit_full_disk() {
             let operations: Vec<Operation> = (0..100).map(|n| Operation::Insert(begin + n, batch)).collect();
             match opened.execute(&operations) {
                 Ok(answers) => {
-                    assert!(answers.iter().all(|answer| *answer == Answer::Value(None)));
+                    assert!(
+                        answers
+                            .iter()
+                            .all(|answer| *answer == Answer::Insert { existing: None })
+                    );
                     expected.extend((0..100).map(|n| (begin + n, batch)));
                 }
                 Err(error) => {

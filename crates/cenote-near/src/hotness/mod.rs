@@ -31,6 +31,7 @@ mod model;
 mod thresholds;
 mod trainer;
 
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -141,13 +142,12 @@ impl Pipeline {
     ///
     /// # Errors
     /// The system starts no more threads; what it says.
-    pub fn start(settings: Settings) -> Result<Self, String> {
+    pub fn start(settings: Settings) -> io::Result<Self> {
         let (jobs, batches) = channel();
         let (results, done) = channel();
         let thread = Builder::new()
             .name("near-hotness".to_owned())
-            .spawn(move || serve(settings, &batches, &results))
-            .map_err(|error| error.to_string())?;
+            .spawn(move || serve(settings, &batches, &results))?;
         Ok(Self {
             jobs: Some(jobs),
             done,

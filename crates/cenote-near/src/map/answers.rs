@@ -119,7 +119,7 @@ impl<M: Modules> Map<M> {
             }
             _ => {}
         }
-        Some(Answer::Value(before))
+        Some(Answer::of_point(operation, before))
     }
 
     /// What the directory keeps for one batch is reset, and subranges without keys are forgotten.

@@ -99,7 +99,7 @@ impl<M: Modules> Map<M> {
                 made = true;
                 self.make(key, batches, record)
             }
-            _ => return Way::Done(Answer::Value(None)),
+            _ => return Way::Done(Answer::of_point(operation, None)),
         };
         let changes = matches!(operation, Operation::Insert(..) | Operation::Delete(_));
         if changes {
@@ -112,7 +112,7 @@ impl<M: Modules> Map<M> {
                 let (old, new) = (entry.keys, pairs.len() as u64);
                 entry.keys = new;
                 (self.keys, self.pulled_keys) = (self.keys + new - old, self.pulled_keys + new - old);
-                return Way::Done(Answer::Value(before));
+                return Way::Done(Answer::of_point(operation, before));
             }
             Place::Module(module) => *module,
         };

@@ -17,7 +17,7 @@ impl<M: Modules> Map<M> {
     /// # Errors
     /// The system starts no more threads.
     pub fn predict_hotness(&mut self, settings: Settings) -> Result<(), MapError> {
-        let pipeline = Pipeline::start(settings).map_err(ModulesError::Start)?;
+        let pipeline = Pipeline::start(settings).map_err(|error| ModulesError::threads(&error))?;
         self.pipeline = Some(pipeline);
         Ok(())
     }

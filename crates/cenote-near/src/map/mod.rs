@@ -54,6 +54,7 @@ use repeats::Repeats;
 
 /// Why a batch has no answers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MapError {
     /// Modules failed; the map is lost.
     #[error("the map is lost: {0}")]
@@ -64,15 +65,63 @@ pub enum MapError {
         /// Which module.
         module: u32,
     },
-    /// Settings that contradict each other.
-    #[error("{0}")]
-    Config(&'static str),
+    /// Settings that no map can have.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// No profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// Pairs to load that do not ascend, or a map that has keys.
-    #[error("{0}")]
-    Load(&'static str),
+    /// A map that cannot be loaded, or pairs that it cannot be loaded with.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// Settings that no map can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The finest shift is out of range.
+    #[error("the finest shift must be from 1 to 63")]
+    FinestShift,
+    /// There are too many modules.
+    #[error("a map has at most 65,536 modules")]
+    TooManyModules,
+}
+
+/// Why nothing was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The map has keys.
+    #[error("the map has keys; only an empty one can be loaded")]
+    HasKeys,
+    /// The pairs do not ascend.
+    #[error("keys must ascend")]
+    Unsorted,
+    /// A tree was loaded, which only happens once.
+    #[error("the tree was loaded")]
+    Loaded,
+    /// A tree was not loaded, and executes nothing before.
+    #[error("load the tree first")]
+    NotLoaded,
+}
+
+/// What the host has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostHolds {
+    /// Subranges that the directory knows, wherever they are.
+    pub subranges: usize,
+    /// Pairs of those that are pulled to the host.
+    pub pulled_pairs: u64,
+}
+
+/// Bytes of memory in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryBytes {
+    /// In all modules.
+    pub modules: u64,
+    /// On the host, for metadata and pulled pairs.
+    pub host: u64,
 }
 
 /// What redistribution has done so far.
@@ -160,10 +209,10 @@ impl<M: Modules> Map<M> {
     pub fn new(config: Config, modules: M) -> Result<Self, MapError> {
         let count = modules.count();
         if !(1..64).contains(&config.finest_shift) {
-            return Err(MapError::Config("the finest shift must be from 1 to 63"));
+            return Err(ConfigError::FinestShift.into());
         }
         if count > 1 << 16 {
-            return Err(MapError::Config("a map has at most 65,536 modules"));
+            return Err(ConfigError::TooManyModules.into());
         }
         let directory = Directory::new(shifts(&config, count));
         let regions = 1usize << (64 - directory.shift(0));
@@ -200,12 +249,10 @@ impl<M: Modules> Map<M> {
             return Err(lost.clone());
         }
         if self.keys > 0 {
-            return Err(MapError::Load(
-                "the map has keys; only an empty one can be loaded",
-            ));
+            return Err(LoadError::HasKeys.into());
         }
         if pairs.windows(2).any(|two| two[0].0 >= two[1].0) {
-            return Err(MapError::Load("keys must ascend"));
+            return Err(LoadError::Unsorted.into());
         }
         let gone: Vec<u32> = self.directory.all().collect();
         for id in gone {
@@ -430,16 +477,19 @@ impl<M: Modules> Map<M> {
     }
 
     /// Subranges, and pairs that are pulled.
-    pub fn host_holds(&self) -> (usize, u64) {
-        (self.directory.len(), self.pulled_keys)
+    pub fn host_holds(&self) -> HostHolds {
+        HostHolds {
+            subranges: self.directory.len(),
+            pulled_pairs: self.pulled_keys,
+        }
     }
 
     /// Bytes of memory in all modules; bytes of the host's metadata and pulled pairs.
-    pub fn memory_bytes(&self) -> (u64, u64) {
-        (
-            self.modules.memory_bytes(),
-            self.directory.memory_bytes(self.pulled_keys),
-        )
+    pub fn memory_bytes(&self) -> MemoryBytes {
+        MemoryBytes {
+            modules: self.modules.memory_bytes(),
+            host: self.directory.memory_bytes(self.pulled_keys),
+        }
     }
 
     /// The modules.

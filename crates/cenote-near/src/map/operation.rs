@@ -13,7 +13,7 @@ pub enum Operation {
     Insert(u64, u64),
     /// Unbinds a key.
     Delete(u64),
-    /// Binds a key to another value, if it is bound to the one that is expected.
+    /// Compare and swap: binds a key to another value, if it is bound to the one that is expected.
     Update {
         /// The key.
         key: u64,
@@ -58,13 +58,39 @@ impl Operation {
 /// An operation's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Of a get, an insert, a delete and an update: the value that the key had before. So an insert took effect if
-    /// there was none, a delete if there was one, and an update if it was the one expected.
+    /// Of a get: the key's value.
     Value(Option<u64>),
+    /// Of an insert. It took effect if the key had no value.
+    Insert {
+        /// The value that the key had, and has still.
+        existing: Option<u64>,
+    },
+    /// Of a delete. It took effect if the key had a value.
+    Delete {
+        /// The value that the key had.
+        removed: Option<u64>,
+    },
+    /// Of an update, which compares and swaps. It took effect if the key had the value that was expected.
+    Update {
+        /// The value that the key had before.
+        before: Option<u64>,
+    },
     /// Of a predecessor.
     Pair(Option<(u64, u64)>),
     /// Of a scan: ascending.
     Pairs(Vec<(u64, u64)>),
     /// Of an insert for which its module has no room: nothing has changed.
     Full,
+}
+
+impl Answer {
+    /// That of a point operation on a key that had this value before.
+    pub(crate) fn of_point(operation: &Operation, before: Option<u64>) -> Self {
+        match operation {
+            Operation::Insert(..) => Self::Insert { existing: before },
+            Operation::Delete(_) => Self::Delete { removed: before },
+            Operation::Update { .. } => Self::Update { before },
+            _ => Self::Value(before),
+        }
+    }
 }

@@ -48,12 +48,9 @@ fn keeps_the_contract(modules: &mut dyn Modules) {
         modules.round(vec![]),
         Err(ModulesError::Batches { given: 0, modules: 5 })
     ));
-    assert!(matches!(modules.collect(), Err(ModulesError::Turn(_))));
+    assert_eq!(modules.collect(), Err(ModulesError::NoRound));
     modules.launch(vec![vec![]; 5]).unwrap();
-    assert!(matches!(
-        modules.launch(vec![vec![]; 5]),
-        Err(ModulesError::Turn(_))
-    ));
+    assert_eq!(modules.launch(vec![vec![]; 5]), Err(ModulesError::RoundPending));
     modules.collect().unwrap();
     let refused = modules.round(vec![vec![], vec![], vec![], vec![7, 255], vec![]]);
     let cause = Malformed { at: 1 };

@@ -73,6 +73,7 @@ pub struct Counters {
 
 /// Why there are no answers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModulesError {
     /// A batch for each module is wanted.
     #[error("{given} batches for {modules} modules; give each module one, which may be empty")]
@@ -98,12 +99,33 @@ pub enum ModulesError {
         /// How that shows, and where the module was.
         why: String,
     },
-    /// Modules are launched and collected in turn.
-    #[error("{0}")]
-    Turn(&'static str),
-    /// The backend could not be made.
-    #[error("worker threads could not be started: {0}")]
-    Start(String),
+    /// A round was launched, and its answers were not collected.
+    #[error("a round is under way: collect its answers first")]
+    RoundPending,
+    /// There are no answers to collect.
+    #[error("no round is under way: launch one first")]
+    NoRound,
+    /// A backend has one module or more.
+    #[error("no module was asked for")]
+    NoModules,
+    /// The system starts no more threads.
+    #[error("worker threads could not be started: {why}")]
+    Threads {
+        /// The kind of the system's error.
+        kind: std::io::ErrorKind,
+        /// What the system says.
+        why: String,
+    },
+}
+
+impl ModulesError {
+    /// That of a thread that the system does not start.
+    pub(crate) fn threads(error: &std::io::Error) -> Self {
+        Self::Threads {
+            kind: error.kind(),
+            why: error.to_string(),
+        }
+    }
 }
 
 /// Modules, whatever they are.

@@ -31,7 +31,7 @@ impl<P: Program> Simulated<P> {
     /// There is no program.
     pub fn new(programs: Vec<P>, profile: Profile) -> Result<Self, ModulesError> {
         if programs.is_empty() {
-            return Err(ModulesError::Start("no module was asked for".to_owned()));
+            return Err(ModulesError::NoModules);
         }
         Ok(Self {
             loads_ns: vec![0.0; programs.len()],
@@ -58,9 +58,7 @@ impl<P: Program> Modules for Simulated<P> {
 
     fn launch(&mut self, batches: Vec<Vec<u8>>) -> Result<(), ModulesError> {
         if self.batches.is_some() {
-            return Err(ModulesError::Turn(
-                "a round is under way: collect its answers first",
-            ));
+            return Err(ModulesError::RoundPending);
         }
         if batches.len() != self.programs.len() {
             return Err(ModulesError::Batches {
@@ -74,7 +72,7 @@ impl<P: Program> Modules for Simulated<P> {
 
     fn collect(&mut self) -> Result<Vec<Vec<u8>>, ModulesError> {
         let Some(batches) = self.batches.take() else {
-            return Err(ModulesError::Turn("no round is under way: launch one first"));
+            return Err(ModulesError::NoRound);
         };
         let (mut sent, mut received, mut busiest_ns) = (0, 0, 0.0f64);
         let mut all = Vec::with_capacity(batches.len());

@@ -43,7 +43,7 @@ impl<P: Program> Threads<P> {
     pub fn new(programs: Vec<P>, threads: usize) -> Result<Self, ModulesError> {
         let modules = programs.len();
         if modules == 0 {
-            return Err(ModulesError::Start("no module was asked for".to_owned()));
+            return Err(ModulesError::NoModules);
         }
         let threads = threads.clamp(1, modules);
         let memory = programs.iter().map(Program::memory_bytes).collect();
@@ -57,7 +57,7 @@ impl<P: Program> Threads<P> {
             let thread = Builder::new()
                 .name("near-module".to_owned())
                 .spawn(move || serve(part, threads, &jobs, &results))
-                .map_err(|error| ModulesError::Start(error.to_string()))?;
+                .map_err(|error| ModulesError::threads(&error))?;
             Ok(Worker {
                 work: Some(work),
                 done,
@@ -118,9 +118,7 @@ impl<P: Program> Modules for Threads<P> {
 
     fn launch(&mut self, batches: Vec<Vec<u8>>) -> Result<(), ModulesError> {
         if self.launched {
-            return Err(ModulesError::Turn(
-                "a round is under way: collect its answers first",
-            ));
+            return Err(ModulesError::RoundPending);
         }
         if batches.len() != self.modules {
             return Err(ModulesError::Batches {
@@ -150,7 +148,7 @@ impl<P: Program> Modules for Threads<P> {
 
     fn collect(&mut self) -> Result<Vec<Vec<u8>>, ModulesError> {
         if !std::mem::take(&mut self.launched) {
-            return Err(ModulesError::Turn("no round is under way: launch one first"));
+            return Err(ModulesError::NoRound);
         }
         let mut all = vec![Vec::new(); self.modules];
         let mut failed = None;

@@ -15,7 +15,7 @@ use super::plan::{Fault, Plan, layout, session};
 /// Its number as a client of the network.
 const MASTER: u32 = 0;
 
-/// The master: closes what somebody has complained about, or a crash concerns, and opens it again.
+/// The master: closes what a client suspects, or a crash concerns, and opens it again.
 pub struct Master {
     world: Shared,
     layout: Layout,
@@ -77,10 +77,10 @@ impl Master {
         !self.closing.is_empty()
     }
 
-    /// What clients have complained about is to be closed.
-    pub fn add_complaints(&mut self) {
-        let complaints = std::mem::take(&mut self.world.borrow_mut().complaints);
-        self.closing.extend(complaints);
+    /// What clients suspect is to be closed.
+    pub fn close_suspect_regions(&mut self) {
+        let suspect_regions = std::mem::take(&mut self.world.borrow_mut().suspect_regions);
+        self.closing.extend(suspect_regions);
     }
 
     /// Closes regions, makes their copies equal, and opens them.
@@ -137,7 +137,7 @@ impl Master {
                 let world = Rc::clone(&self.world);
                 let mut world = world.borrow_mut();
                 // Those about an earlier view are over.
-                world.complaints.clear();
+                world.suspect_regions.clear();
                 self.begin(&mut world);
                 world.set_view(told);
             }

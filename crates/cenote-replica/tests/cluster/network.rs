@@ -95,8 +95,8 @@ pub struct World {
     pub eras: Eras,
     /// The era that each client knows, if it is not the first.
     pub heard: BTreeMap<u32, u64>,
-    /// Regions about which somebody has complained.
-    pub complaints: BTreeSet<u16>,
+    /// Regions that a client suspects.
+    pub suspect_regions: BTreeSet<u16>,
     pub ended: BTreeSet<u32>,
     views_waker: Vec<Waker>,
     next_block: BTreeMap<u16, u32>,
@@ -165,7 +165,7 @@ impl World {
             view: Rc::new(view),
             eras: Eras { now: 1, least: 1 },
             heard: BTreeMap::new(),
-            complaints: BTreeSet::new(),
+            suspect_regions: BTreeSet::new(),
             ended: BTreeSet::new(),
             views_waker: Vec::new(),
             next_block,
@@ -567,7 +567,7 @@ impl Control for Port {
         };
         let view = self.view();
         if view.number <= than && !is_closed(&view) {
-            self.world.borrow_mut().complaints.insert(region);
+            self.world.borrow_mut().suspect_regions.insert(region);
         }
         poll_fn(|context| {
             let mut world = self.world.borrow_mut();

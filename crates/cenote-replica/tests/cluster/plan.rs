@@ -55,7 +55,7 @@ pub enum Fault {
     KeysKept,
     /// Regions that are closed are opened with their copies as they are.
     CopiesKept,
-    /// Only the regions are closed that somebody has complained about, or that a crash concerns, though a change's slot
+    /// Only the regions are closed that a client suspects, or that a crash concerns, though a change's slot
     /// and its log may lie in two.
     OneRegion,
     /// Memory that was retired is used again at once.

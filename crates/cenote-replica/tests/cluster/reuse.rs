@@ -78,8 +78,8 @@ pub fn log_over_reuse() -> Result<Option<Vec<u8>>, Error> {
             assert!(inserting.insert(b"key", &[1; 40]).await.unwrap());
             assert!(reading.get(b"key").await.unwrap().is_some());
             assert!(removing.remove(b"key").await.unwrap());
-            world.borrow_mut().complaints.insert(0);
-            master.add_complaints();
+            world.borrow_mut().suspect_regions.insert(0);
+            master.close_suspect_regions();
             master.close().await.unwrap();
             {
                 let mut world = world.borrow_mut();

@@ -367,10 +367,10 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
                 .collect();
             let world = world.borrow();
             return Err(format!(
-                "it hangs at {} ns, view {}, complaints {:?}, clients {living:?} in {:?}, master working: {}",
+                "it hangs at {} ns, view {}, suspect regions {:?}, clients {living:?} in {:?}, master working: {}",
                 world.now,
                 world.view.number,
-                world.complaints,
+                world.suspect_regions,
                 journal
                     .borrow()
                     .events
@@ -427,7 +427,7 @@ pub fn run(plan: &Plan, seed: u64) -> Result<u32, String> {
             if now >= unnoticed {
                 idle.add_lost();
             }
-            idle.add_complaints();
+            idle.close_suspect_regions();
             for client in std::mem::take(&mut dead) {
                 world.borrow_mut().end_session(client);
                 idle.end(client);

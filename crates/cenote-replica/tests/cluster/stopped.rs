@@ -126,7 +126,7 @@ pub fn insert_beside_one_that_stands_still(replicas: usize) -> (Result<bool, Err
         async move {
             while second.borrow().is_none() {
                 port.pause(0).await;
-                master.add_complaints();
+                master.close_suspect_regions();
                 if master.is_asked() {
                     master.close().await.unwrap();
                 }

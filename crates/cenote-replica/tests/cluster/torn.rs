@@ -61,7 +61,7 @@ pub fn put_over_half_a_log() -> Option<Vec<u8>> {
                 });
             }
             port.quiesce().await;
-            world.borrow_mut().complaints.insert(0);
+            world.borrow_mut().suspect_regions.insert(0);
             go_on(&port, &mut master).await;
             world.borrow_mut().release(2);
             go_on(&port, &mut master).await;

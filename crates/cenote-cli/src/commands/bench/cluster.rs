@@ -52,7 +52,7 @@ impl Target {
     /// Returns whether the key was bound.
     fn update(&mut self, key: &[u8], value: &[u8]) -> Result<bool, Failure> {
         Ok(match self {
-            Self::Hash(map) => map.update(key, value)?,
+            Self::Hash(map) => map.replace_existing(key, value)?,
             Self::Ordered(map) => map.put(key, value)?,
         })
     }

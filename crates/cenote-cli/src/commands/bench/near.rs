@@ -406,8 +406,8 @@ impl<M: Modules> Bench<'_, M> {
             moves: moves.moves - before.1.moves,
             pulls: moves.pulls - before.1.pulls,
             merges: moves.merges - before.1.merges,
-            memory_bytes: memory.0,
-            host_bytes: memory.1,
+            memory_bytes: memory.modules,
+            host_bytes: memory.host,
             module_loads: loads,
         }
     }
@@ -439,8 +439,12 @@ impl Totals {
         self.operations += whole(expected);
         for (answer, expected) in answers.iter().zip(expected) {
             match (answer, expected) {
-                (Answer::Value(value), Expected::Value(expected) | Expected::Read(expected))
-                    if value == expected => {}
+                (
+                    Answer::Value(value)
+                    | Answer::Insert { existing: value }
+                    | Answer::Update { before: value },
+                    Expected::Value(expected) | Expected::Read(expected),
+                ) if value == expected => {}
                 (Answer::Full, _) => self.full += 1,
                 (Answer::Pairs(pairs), Expected::Pairs) => self.scanned += pairs.len() as u64,
                 _ => self.misses += 1,

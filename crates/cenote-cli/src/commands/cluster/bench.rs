@@ -199,7 +199,7 @@ fn together(args: &BenchArgs, value: &[u8]) -> Result<f64, Failure> {
         let clients: Vec<_> = (0..args.clients)
             .map(|number| {
                 let options = &options;
-                scope.spawn(move || -> Result<u64, cenote_cluster::Error> {
+                scope.spawn(move || -> Result<u64, Failure> {
                     let mut map = Map::open(options)?;
                     let begun = Instant::now();
                     let mut done = 0;
@@ -216,13 +216,11 @@ fn together(args: &BenchArgs, value: &[u8]) -> Result<f64, Failure> {
             })
             .collect();
         let counted = clients.into_iter().map(|client| {
-            client.join().unwrap_or_else(|_| {
-                Err(cenote_cluster::Error::Refused(
-                    "a client's thread has ended".to_owned(),
-                ))
-            })
+            client
+                .join()
+                .unwrap_or_else(|_| Err(Failure::failed("a client's thread has ended")))
         });
-        counted.sum::<Result<u64, _>>()
+        counted.sum::<Result<u64, Failure>>()
     })?;
     Ok(done as f64 / time.as_secs_f64())
 }

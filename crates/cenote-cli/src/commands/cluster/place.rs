@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cenote_cluster::control::{Request, Response, Status};
 use cenote_cluster::masters::{Masters, SCHEME};
-use cenote_cluster::says::{Ask, Status, Told};
 use cenote_cluster::store::TOKEN_VARIABLE;
 use cenote_cluster::{Credentials, Map, Options, OrderedMap};
 use serde::{Deserialize, Serialize};
@@ -197,18 +197,18 @@ impl ClusterArg {
     }
 
     /// Asks the master that leads.
-    pub fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
+    pub fn ask(&self, request: &Request) -> Result<Response, Failure> {
         let (masters, credentials) = self.resolve()?;
-        match masters.ask(credentials, ask, TIMEOUT)? {
-            Told::Refused(why) => Err(Failure::failed(why)),
-            told => Ok(told),
+        match masters.ask(credentials, request, TIMEOUT)? {
+            Response::Refused(why) => Err(cenote_cluster::Error::Refused(why).into()),
+            response => Ok(response),
         }
     }
 
     /// How the cluster is.
     pub fn status(&self) -> Result<Status, Failure> {
-        match self.ask(&Ask::Status)? {
-            Told::Status(status) => Ok(status),
+        match self.ask(&Request::Status)? {
+            Response::Status(status) => Ok(status),
             _ => Err(Failure::failed(
                 "the master answers with something else than was asked",
             )),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use cenote_cluster::says::{Ask, Told};
+use cenote_cluster::control::{Request, Response};
 
 use super::network::Network;
 use super::place::{ClusterArg, Folder, Process, token_file};
@@ -242,7 +242,7 @@ pub fn add(args: &AddArgs, out: &Output) -> Result<ExitCode, Failure> {
         Some(address) => (address, Begun(Vec::new())),
         None => another(args.cluster.folder()?)?,
     };
-    args.cluster.ask(&Ask::AddNode { address })?;
+    args.cluster.ask(&Request::AddNode { address })?;
     begun.go_on();
     status::run(&args.cluster, out)
 }
@@ -258,13 +258,13 @@ pub struct NodeArgs {
 
 /// Moves all that a node holds to others; `status` shows it until it is empty.
 pub fn drain(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
-    args.cluster.ask(&Ask::Drain { node: args.node })?;
+    args.cluster.ask(&Request::Drain { node: args.node })?;
     status::run(&args.cluster, out)
 }
 
 /// Has the master go on without a node.
 pub fn give_up(args: &NodeArgs, out: &Output) -> Result<ExitCode, Failure> {
-    args.cluster.ask(&Ask::GiveUp { node: args.node })?;
+    args.cluster.ask(&Request::GiveUp { node: args.node })?;
     status::run(&args.cluster, out)
 }
 
@@ -301,7 +301,7 @@ pub struct StopArgs {
 pub fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
     let path = args.cluster.folder()?;
     let folder = Folder::read(path)?;
-    let is_told = matches!(args.cluster.ask(&Ask::Stop), Ok(Told::Done));
+    let is_told = matches!(args.cluster.ask(&Request::Stop), Ok(Response::Done));
     let began = Instant::now();
     while is_told && folder.master.is_there() && began.elapsed() < BEGIN {
         std::thread::sleep(Duration::from_millis(5));

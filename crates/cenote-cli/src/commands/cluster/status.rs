@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cenote_cluster::says::Status;
+use cenote_cluster::control::Status;
 
 use super::place::ClusterArg;
 use crate::failure::Failure;
@@ -22,10 +22,12 @@ fn text(status: &Status) -> String {
     let mut line = |what: &str, value: String| {
         let _ = writeln!(text, "{what:<8} {value}");
     };
-    let health = match (status.lost, status.closed, status.short) {
+    let health = match (status.unavailable, status.closed, status.under_replicated) {
         (0, 0, 0) => "whole".to_owned(),
-        (0, closed, short) => format!("{closed} regions closed for now, {short} with too few copies"),
-        (lost, ..) => format!("{lost} regions without a memory node"),
+        (0, closed, under_replicated) => {
+            format!("{closed} regions closed for now, {under_replicated} with too few copies")
+        }
+        (unavailable, ..) => format!("{unavailable} regions without a memory node"),
     };
     line("cluster", format!("{health}; view {}", status.view));
     line(

@@ -7,7 +7,7 @@ use std::process::{Child, ExitCode, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cenote_cluster::says::{Ask, Status};
+use cenote_cluster::control::{Request, Status};
 use cenote_sim::check::linear::{Options, check_parts};
 use cenote_sim::check::spec::map::{Map, Op, Ret};
 use cenote_sim::history::{Event, History};
@@ -270,10 +270,12 @@ impl Trial {
                 }
             }
             let (address, begun) = start::another(&self.folder)?;
-            self.cluster.ask(&Ask::AddNode { address })?;
+            self.cluster.ask(&Request::AddNode { address })?;
             begun.go_on();
         }
-        self.wait("whole", |status| status.closed == 0 && status.short == 0)?;
+        self.wait("whole", |status| {
+            status.closed == 0 && status.under_replicated == 0
+        })?;
         Ok(())
     }
 

@@ -16,8 +16,8 @@ use std::str::FromStr;
 
 use super::state::State;
 use super::term::Term;
-use crate::Error;
-use crate::says::ViewText;
+use crate::StoreError;
+use crate::control::ViewText;
 
 /// What a place in etcd begins with.
 pub const SCHEME: &str = "etcd://";
@@ -81,7 +81,7 @@ pub enum Unkept {
     /// This master leads no more: another one may have kept something since.
     Deposed(String),
     /// It leads, and cannot keep what it decides.
-    Failed(Error),
+    Failed(StoreError),
 }
 
 /// A store, of a master that leads.
@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// What is kept; `None` before there is a cluster.
-    pub async fn load(&self) -> Result<Option<State>, Error> {
+    pub async fn load(&self) -> Result<Option<State>, StoreError> {
         match self {
             Self::Pool(store, _) => store.load(),
             #[cfg(feature = "etcd")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cenote_check::history::History;
 use cenote_check::linear::{Options, check_parts};
 use cenote_check::spec::map::Map;
-use cenote_cluster::says::{Ask, Told};
+use cenote_cluster::control::{Request, Response};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -49,7 +49,7 @@ impl Elected {
     fn replace(&mut self, place: usize) {
         self.nodes[place] = node();
         let address = self.nodes[place].1;
-        assert_eq!(self.ask(&Ask::AddNode { address }), Told::Done);
+        assert_eq!(self.ask(&Request::AddNode { address }), Response::Done);
     }
 
     /// Stops the leader for longer than its lease. Meanwhile another one leads, and gives a node up, which the stopped
@@ -59,14 +59,14 @@ impl Elected {
         self.masters[leader].0.signal(libc::SIGSTOP);
         let other = 1 - leader;
         until("another one leads", || {
-            matches!(self.told(other), Some(Told::Status(_)))
+            matches!(self.told(other), Some(Response::Status(_)))
         });
         self.nodes[victim].0.signal(libc::SIGKILL);
         self.replace(victim);
         let status = self.wait(Cluster::is_whole);
         self.masters[leader].0.signal(libc::SIGCONT);
         until("the one that was stopped stands by", || {
-            matches!(self.told(leader), Some(Told::Standby { leader: Some(_) }))
+            matches!(self.told(leader), Some(Response::Standby { leader: Some(_) }))
         });
         let now = self.status();
         assert!(now.term >= status.term && now.view >= status.view, "{now:#?}");
@@ -140,7 +140,7 @@ fn operations_go_on_while_etcd_is_away_for_less_than_the_lease() {
     assert!(!map.has_ended());
     // A master that is told to stop gives its lease back.
     let other = cluster.master(&[]);
-    assert_eq!(cluster.ask(&Ask::Stop), Told::Done);
+    assert_eq!(cluster.ask(&Request::Stop), Response::Done);
     cluster.masters.push(other);
     cluster.masters.remove(0).0.0.wait().unwrap();
     let status = cluster.status();

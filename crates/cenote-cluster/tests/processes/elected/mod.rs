@@ -10,8 +10,8 @@ mod started;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cenote_cluster::says::{Ask, Status, Told};
-use cenote_cluster::session::Line;
+use cenote_cluster::control::{Request, Response, Status};
+use cenote_cluster::session::MasterConnection;
 use cenote_cluster::{Map, Masters, Options};
 
 use super::cluster::{LONG, Place, Running, TOKEN, listening, node};
@@ -78,13 +78,13 @@ impl Elected {
         all.join(",").parse().unwrap()
     }
 
-    fn ask(&self, ask: &Ask) -> Told {
-        self.all().ask(TOKEN, ask, LONG).unwrap()
+    fn ask(&self, request: &Request) -> Response {
+        self.all().ask(TOKEN, request, LONG).unwrap()
     }
 
     fn status(&self) -> Status {
-        match self.ask(&Ask::Status) {
-            Told::Status(status) => status,
+        match self.ask(&Request::Status) {
+            Response::Status(status) => status,
             other => panic!("{other:?}"),
         }
     }
@@ -105,17 +105,17 @@ impl Elected {
     fn leader(&self) -> usize {
         let mut leader = None;
         until("a master leads", || {
-            leader = (0..self.masters.len()).find(|n| matches!(self.told(*n), Some(Told::Status(_))));
+            leader = (0..self.masters.len()).find(|n| matches!(self.told(*n), Some(Response::Status(_))));
             leader.is_some()
         });
         leader.unwrap()
     }
 
     /// What a master says of the cluster, if it says anything soon.
-    fn told(&self, n: usize) -> Option<Told> {
-        let mut line = Line::open(self.masters[n].1, TOKEN).ok()?;
-        line.set_timeout(Duration::from_millis(200)).ok()?;
-        line.ask(&Ask::Status).ok()
+    fn told(&self, n: usize) -> Option<Response> {
+        let mut master = MasterConnection::open(self.masters[n].1, TOKEN).ok()?;
+        master.set_timeout(Duration::from_millis(200)).ok()?;
+        master.ask(&Request::Status).ok()
     }
 
     fn map(&self) -> Map {

@@ -72,11 +72,11 @@ pub fn three(world: &Shared, plan: &Plan) -> Clients {
     [1, 2, 3].map(|number| join(world, plan, number))
 }
 
-/// Ends what is held back, and closes what somebody complains about, until nobody waits any more.
+/// Ends what is held back, and closes what a client suspects, until nobody waits any more.
 pub async fn go_on(port: &Port, master: &mut Master) {
     for _ in 0..1_000 {
         port.pause(0).await;
-        master.add_complaints();
+        master.close_suspect_regions();
         if master.is_asked() {
             master.close().await.unwrap();
         }

@@ -319,7 +319,7 @@ pub fn insert_beside_removal(is_closed: bool) -> Passed {
                 *then.borrow_mut() = first.get(&key).await.unwrap();
             }
             if is_closed {
-                world.borrow_mut().complaints.insert(0);
+                world.borrow_mut().suspect_regions.insert(0);
             } else {
                 world.borrow_mut().release(2);
             }

@@ -111,7 +111,7 @@ pub fn insert_unheard(silence: Silence) -> Once {
                     world.borrow_mut().crash(PRIMARY);
                 }
             }
-            until(&port, || !world.borrow().complaints.is_empty()).await;
+            until(&port, || !world.borrow().suspect_regions.is_empty()).await;
             {
                 let mut world = world.borrow_mut();
                 world.deaf.clear();
@@ -310,7 +310,7 @@ pub fn insert_named_twice() -> Once {
             until(&port, || world.borrow().held(1) > 0).await;
             world.borrow_mut().deaf.insert(1);
             world.borrow_mut().release(1);
-            until(&port, || !world.borrow().complaints.is_empty()).await;
+            until(&port, || !world.borrow().suspect_regions.is_empty()).await;
             assert_eq!(find(&world, &key), *object.borrow(), "the memory is used again");
             // If it begins again, it looks at the slots late.
             hold(&world, |client, request| {
@@ -318,7 +318,7 @@ pub fn insert_named_twice() -> Once {
                 client == 1 && is_index && matches!(request.verb, Verb::Read(_))
             });
             world.borrow_mut().deaf.clear();
-            master.add_complaints();
+            master.close_suspect_regions();
             master.close().await.unwrap();
             until(&port, || {
                 world.borrow().held(1) > 0 || inserted.borrow().is_some()

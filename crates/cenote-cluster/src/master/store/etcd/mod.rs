@@ -25,10 +25,10 @@ use tokio::time::sleep;
 use self::client::{Etcd, Trouble};
 use self::records::{HEAD, Records, Stamp};
 use super::Unkept;
-use crate::Error;
+use crate::StoreError;
+use crate::control::ViewText;
 use crate::master::state::State;
 use crate::master::term::Term;
-use crate::says::ViewText;
 
 /// A lease is renewed so many times in its length.
 const RENEWALS: u32 = 4;
@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// What is kept; `None` before there is a cluster.
-    pub async fn load(&self) -> Result<Option<State>, Error> {
+    pub async fn load(&self) -> Result<Option<State>, StoreError> {
         let mut known = self.known.lock().await;
         let folder = self.key("");
         let mut records = Records::new();
@@ -94,7 +94,7 @@ impl Store {
             let found = self
                 .retried(async |client| client.get(from.clone(), Some(options.clone())).await)
                 .await
-                .map_err(|trouble| Error::Store(trouble.why()))?;
+                .map_err(|trouble| StoreError::Etcd(trouble.why()))?;
             for held in found.kvs() {
                 let key = String::from_utf8_lossy(held.key()).into_owned();
                 if let Some(name) = key.strip_prefix(&folder) {
@@ -113,12 +113,12 @@ impl Store {
             return Ok(None);
         }
         let (state, stamp) = records::state(records.clone()).map_err(|why| {
-            Error::Store(format!(
+            StoreError::Damaged(format!(
                 "etcd has no state of a cluster under {folder}: {why}; is the prefix right?"
             ))
         })?;
         if stamp.term >= self.term.number() {
-            return Err(Error::Store(format!(
+            return Err(StoreError::LaterTerm(format!(
                 "what etcd has under {folder} was written in term {}, and this is term {}: it was copied from another etcd",
                 stamp.term,
                 self.term.number()
@@ -139,7 +139,7 @@ impl Store {
                 change: known.change + 1,
             };
             let records = records::records(&state, stamp);
-            let records = records.map_err(|why| Unkept::Failed(Error::Store(why)))?;
+            let records = records.map_err(|why| Unkept::Failed(StoreError::Damaged(why)))?;
             (records, state.view())
         };
         let (changed, gone) = records::difference(&known.records, &records);
@@ -163,7 +163,7 @@ impl Store {
         {
             Ok(done) => done,
             Err(Trouble::Refused(why)) => {
-                return Err(Unkept::Failed(Error::Store(format!(
+                return Err(Unkept::Failed(StoreError::Etcd(format!(
                     "{why}; a change has {keys} keys and {bytes} bytes: etcd's --max-txn-ops and --max-request-bytes say how much it takes"
                 ))));
             }
@@ -189,7 +189,7 @@ impl Store {
         let is_ours = leader.is_some_and(|key| key.create_revision() == self.term.number() as i64);
         match head.filter(|head| records.get(HEAD).is_some_and(|own| own == head.value())) {
             Some(head) if is_ours => Ok(head.mod_revision()),
-            _ if is_ours => Err(Unkept::Failed(Error::Store(format!(
+            _ if is_ours => Err(Unkept::Failed(StoreError::Damaged(format!(
                 "the state under {} was changed by somebody who does not lead",
                 self.key("")
             )))),

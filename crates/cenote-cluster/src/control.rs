@@ -1,7 +1,7 @@
-//! What clients and the master say to each other: JSON in frames of a length (4 bytes, little-endian), after a
+//! The control protocol, between clients and the master: JSON in frames of a length (4 bytes, little-endian), after a
 //! [greeting](crate::wire::Hello).
 //!
-//! A connection has one question at a time, of the one who connected.
+//! The client sends [`Request`]s. The master answers each with a [`Response`], before it reads the next one.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -13,6 +13,7 @@ use cenote_replica::view::Eras;
 use cenote_replica::view::{Access, Key, NodeId, Region, View};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::Refusal;
 use crate::ofi::Transport;
 use crate::wire::FRAME_MAX;
 
@@ -77,7 +78,7 @@ pub struct RegionText {
 /// A view, and where its nodes are.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ViewText {
-    /// The membership epoch.
+    /// The view's number.
     pub number: u64,
     /// The regions.
     pub regions: Vec<RegionText>,
@@ -131,10 +132,10 @@ impl ErasText {
     }
 }
 
-/// What is asked of the master.
+/// A request to the master.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum Request {
     /// To be a client.
     Join {
         /// What it says of itself, for people.
@@ -148,8 +149,8 @@ pub enum Ask {
         oldest: u64,
         /// The view that it knows.
         view: u64,
-        /// Regions in which verbs came back refused or unknown under that view.
-        complaints: Vec<u16>,
+        /// Regions that it suspects: verbs there came back refused or unknown under that view.
+        suspect_regions: Vec<u16>,
     },
     /// A block.
     Block {
@@ -186,10 +187,10 @@ pub enum Ask {
     Stop,
 }
 
-/// What the master says.
+/// The master's response.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum Response {
     /// The client has a session.
     Joined {
         /// It.
@@ -226,7 +227,7 @@ pub enum Told {
     /// It is done, or will be.
     Done,
     /// It cannot be done.
-    Refused(String),
+    Refused(Refusal),
 }
 
 /// How a cluster is.
@@ -234,7 +235,7 @@ pub enum Told {
 pub struct Status {
     /// The number of the term in which the master leads.
     pub term: u64,
-    /// The membership epoch.
+    /// The view's number.
     pub view: u64,
     /// Copies of each region.
     pub replicas: usize,
@@ -249,9 +250,9 @@ pub struct Status {
     /// Those that are closed just now.
     pub closed: usize,
     /// Those with fewer copies than wanted.
-    pub short: usize,
-    /// Those without any.
-    pub lost: usize,
+    pub under_replicated: usize,
+    /// Those without a node that is alive: what was in them is lost.
+    pub unavailable: usize,
     /// Blocks that clients have.
     pub blocks: u64,
     /// Blocks that there are.
@@ -318,7 +319,7 @@ pub fn length(prefix: [u8; 4]) -> io::Result<usize> {
     }
 }
 
-/// Says something, and waits for the answer.
+/// Sends a message, and waits for the answer.
 pub fn exchange<T: DeserializeOwned>(
     stream: &mut (impl Read + Write),
     message: &impl Serialize,
