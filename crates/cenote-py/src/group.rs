@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::{closed, raise};
-use crate::objects::SIGNALS_EVERY;
 use crate::pool::{OpenPool, Pool, duration};
 use crate::threads::{Handle, Here, Local};
+use crate::wait::SIGNALS_EVERY;
 
 /// What Python is told of an event: its number, what happened, the member's name, and when (nanoseconds since the
 /// machine was started).
@@ -61,7 +61,7 @@ impl Group {
     }
 
     /// The names of its members, and what has become of them: "joined", "left" or "died".
-    fn members(&self) -> PyResult<Vec<(String, &'static str)>> {
+    fn _members(&self) -> PyResult<Vec<(String, &'static str)>> {
         let members = self.handle.get()?.members().map_err(raise)?;
         let status = |status| match status {
             Status::Joined => Some("joined"),

@@ -15,13 +15,11 @@ use crate::map::missing;
 use crate::pool::{Opening, Pool, duration};
 use crate::threads::{Handle, Here};
 use crate::view::View;
+use crate::wait::SIGNALS_EVERY;
 use crate::writer::{Writer, Writing};
 
 /// A store, as one thread has it open.
 pub(crate) type Store = cenote::objects::Objects;
-
-/// A waiter looks for signals this often.
-pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// See `cenote.Objects`.
 #[pyclass(subclass, frozen, weakref, module = "cenote")]

@@ -118,22 +118,48 @@ def test_groups_tell_of_deaths(pool, program):
         event = parent.next(30)
         assert (event.kind, event.member) == ("joined", "child")
         assert dict(group.members()) == {"parent": "joined", "child": "joined"}
+        assert cenote.Member(name="child", status="joined") in group.members()
+        with pytest.raises(cenote.MemberTakenError, match="child"):
+            group.join("child")
         assert parent.next(0) is None
         child.kill()
         event = parent.next(30)
         assert (event.kind, event.member) == ("died", "child")
-    with pytest.raises(cenote.Error, match="token"):
+    assert {each.name: each.status for each in group.members()} == {"parent": "left", "child": "died"}
+    with pytest.raises(cenote.WrongTokenError, match="token"):
         pool.group("group", "wrong")
 
 
 def test_a_lock_that_nobody_names_is_held(pool):
     assert pool.lock("lock").acquire()
     again = pool.lock("lock")
-    with pytest.raises(cenote.Error):
+    with pytest.raises(cenote.DeadlockError):
         again.acquire(timeout=0.05)
     thread = threading.Thread(target=lambda: again.acquire(timeout=0.05) and again.release())
     thread.start()
     thread.join()
+
+
+def test_locks_are_removed(pool, program):
+    lock = pool.lock("lock")
+    with lock, pytest.raises(cenote.DeadlockError):
+        pool.remove_lock("lock")
+    child = program("""
+        with pool.lock("lock"):
+            print("mine", flush=True)
+            input()
+    """)
+    assert child.line() == "mine"
+    for timeout in (0, 0.15):
+        with pytest.raises(cenote.HeldError, match="lock"):
+            pool.remove_lock("lock", timeout=timeout)
+    threading.Timer(0.1, child.go).start()
+    pool.remove_lock("lock")
+    child.end()
+    with pytest.raises(cenote.RemovedError):
+        lock.acquire()
+    with pool.lock("lock") as again:
+        assert again.held
 
 
 def test_a_pool_is_closed_while_somebody_waits_for_its_lock(path, program):

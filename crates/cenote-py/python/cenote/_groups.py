@@ -21,6 +21,15 @@ class Event(NamedTuple):
     """When, in nanoseconds since the machine was started."""
 
 
+class Member(NamedTuple):
+    """A member of a group, or a former one."""
+
+    name: str
+    """Its name, the same when it joins again."""
+    status: str
+    """"joined", "left" or "died"."""
+
+
 class Membership:
     """A thread's membership of a group; as a context it ends by leaving. An iteration waits for events for ever."""
 
@@ -59,6 +68,10 @@ class Group(_native.Group):
     def join(self, name: str) -> Membership:
         """Becomes a member under a name of up to 31 bytes."""
         return Membership(self._join(name))
+
+    def members(self) -> list[Member]:
+        """The members, and those that have left or died."""
+        return [Member(*each) for each in self._members()]
 
     def observe(self) -> Membership:
         """Receives events without being a member."""
