@@ -34,6 +34,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     error::add(module)?;
+    group::add(module)?;
     module.add_class::<pool::Pool>()?;
     module.add_class::<map::Map>()?;
     module.add_class::<ordered::OrderedMap>()?;

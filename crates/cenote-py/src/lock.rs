@@ -22,7 +22,7 @@ struct Held<L: 'static, G: Poison> {
 
 /// A hold that nobody will release: its thread has ended, its pool was closed, or nothing refers to the lock any more.
 trait Poison {
-    /// Leaves the lock as a death would: the next owner is told.
+    /// Leaves the lock as a death would: the next owner is notified.
     fn poison_at_end(self);
 }
 

@@ -28,9 +28,9 @@ pub(crate) struct Objects {
     name: String,
 }
 
-/// What Python is told of an object: id, size, when it was made and when its time is over (milliseconds since 1970, 0
+/// What is known of an object, as Python gets it: id, size, when it was made and when its time is over (milliseconds since 1970, 0
 /// for never), whether it was ever viewed, its metadata, and the format and the shape of an array.
-type Told<'py> = (
+type Info<'py> = (
     Bound<'py, PyBytes>,
     u64,
     u64,
@@ -40,7 +40,7 @@ type Told<'py> = (
     Option<(String, Vec<isize>)>,
 );
 
-fn told(py: Python<'_>, object: ObjectInfo) -> PyResult<Told<'_>> {
+fn info(py: Python<'_>, object: ObjectInfo) -> PyResult<Info<'_>> {
     let (array, metadata) = Description::split(&object.metadata, object.size as usize);
     let array = array.map(|array| (array.format.to_string_lossy().into_owned(), array.shape));
     Ok((
@@ -294,13 +294,13 @@ impl Objects {
         }
     }
 
-    fn _stat<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Option<Told<'py>>> {
+    fn _stat<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Option<Info<'py>>> {
         let given = Bytes::of(id)?;
         let found = self.handle.get()?.stat(given.as_slice()).map_err(raise)?;
-        found.map(|object| told(id.py(), object)).transpose()
+        found.map(|object| info(id.py(), object)).transpose()
     }
 
-    fn _list<'py>(&self, prefix: &Bound<'py, PyAny>) -> PyResult<Vec<Told<'py>>> {
+    fn _list<'py>(&self, prefix: &Bound<'py, PyAny>) -> PyResult<Vec<Info<'py>>> {
         let given = Bytes::of(prefix)?;
         let mut all = Vec::new();
         let each = |object| {
@@ -308,7 +308,7 @@ impl Objects {
             ControlFlow::Continue(())
         };
         self.handle.get()?.list(given.as_slice(), each).map_err(raise)?;
-        all.into_iter().map(|object| told(prefix.py(), object)).collect()
+        all.into_iter().map(|object| info(prefix.py(), object)).collect()
     }
 
     /// Bytes that its objects occupy, with what surrounds them.

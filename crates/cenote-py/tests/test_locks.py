@@ -2,6 +2,7 @@
 
 import threading
 import time
+import typing
 
 import pytest
 
@@ -105,10 +106,13 @@ def test_a_reader_writer_lock(pool, program):
     assert lock.held is None
 
 
-def test_groups_tell_of_deaths(pool, program):
+def test_groups_notify_of_deaths(pool, program):
     group = pool.group("group", "secret")
     with group.join("parent") as parent:
-        assert parent.next(1).member == "parent"
+        began = time.time_ns()
+        event = parent.next(1)
+        assert (event.number, event.kind, event.member) == (1, "joined", "parent")
+        assert abs(event.time_ns - began) < 60 * 10**9
         child = program("""
             with pool.group("group", "secret").join("child") as membership:
                 print("joined", flush=True)
@@ -128,6 +132,11 @@ def test_groups_tell_of_deaths(pool, program):
     assert {each.name: each.status for each in group.members()} == {"parent": "left", "child": "died"}
     with pytest.raises(cenote.WrongTokenError, match="token"):
         pool.group("group", "wrong")
+
+
+def test_the_kinds_of_events_are_those_of_the_library():
+    kinds = list(typing.get_args(cenote.EventKind))
+    assert kinds == cenote._native._EVENT_KINDS and kinds[-1] == "host_died"
 
 
 def test_a_lock_that_nobody_names_is_held(pool):

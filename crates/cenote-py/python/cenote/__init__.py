@@ -29,7 +29,7 @@ from cenote._native import (
     WrongTokenError,
     __version__,
 )
-from cenote._groups import Event, Group, Member, Membership
+from cenote._groups import Event, EventKind, Group, Member, Membership
 from cenote._locks import Lock, RwLock
 from cenote._maps import Map, OrderedMap
 from cenote._objects import Evictions, ObjectInfo, Objects
@@ -41,6 +41,7 @@ __all__ = [
     "DeadlockError",
     "Error",
     "Event",
+    "EventKind",
     "Evictions",
     "ForkedError",
     "FullError",
