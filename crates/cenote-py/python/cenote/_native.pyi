@@ -1,9 +1,12 @@
 """What is written in Rust; the classes of the package are made of it."""
 
-from collections.abc import Buffer, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+# Of `collections.abc` from Python 3.12 on; those who check types have it here.
+from typing_extensions import Buffer
 
 __version__: str
 
@@ -132,6 +135,14 @@ class Objects:
         ttl: float | None = None,
         overwrite: bool = False,
     ) -> bool: ...
+    def put_many(
+        self,
+        items: Mapping[Any, _Bytes] | Iterable[tuple[_Bytes, _Bytes]],
+        *,
+        metadata: _Bytes | None = None,
+        ttl: float | None = None,
+        overwrite: bool = False,
+    ) -> list[bool]: ...
     def create(
         self,
         id: _Bytes,
@@ -142,10 +153,12 @@ class Objects:
         overwrite: bool = False,
     ) -> Writer | None: ...
     def get(self, id: _Bytes, default: Any = None, /, *, timeout: float | None = None) -> View | Any: ...
+    def get_many(self, ids: Iterable[_Bytes]) -> list[View | None]: ...
     def __getitem__(self, id: _Bytes) -> View: ...
     def __contains__(self, id: object) -> bool: ...
     def __delitem__(self, id: _Bytes) -> None: ...
     def delete(self, id: _Bytes) -> bool: ...
+    def delete_many(self, ids: Iterable[_Bytes]) -> int: ...
     def evict(self, nbytes: int) -> int: ...
     def expire(self) -> int: ...
     def _create_array(
