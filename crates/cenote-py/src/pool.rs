@@ -1,7 +1,7 @@
 //! A pool that Python has open.
 #![allow(clippy::disallowed_types)] // words of the process, not of a pool
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,6 +42,10 @@ impl OpenPool {
     /// Locked with the GIL held, and not for long, so that no fork finds it locked.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Tells apart what was opened before and after the pool was closed or opened anew.
