@@ -57,6 +57,12 @@ def _info(native: Any) -> ObjectInfo:
     return ObjectInfo(id, nbytes, created_ms / 1000, expires, viewed, metadata, format, shape)
 
 
+def _write_stream(pyarrow: Any, sink: Any, table: Any) -> None:
+    """Writes an Arrow IPC stream. Nothing refers to the sink's memory when this has returned."""
+    with sink, pyarrow.ipc.new_stream(sink, table.schema) as stream:
+        stream.write(table)
+
+
 class Objects(_named.Named, _native.Objects):
     """An object store of a pool.
 
@@ -166,3 +172,32 @@ class Objects(_named.Named, _native.Objects):
             end = begin + nbytes
             parts.append(memory[begin:end])
         return pickle.loads(parts[0], buffers=parts[1:])
+
+    def put_arrow(
+        self, id: Any, table: Any, *, metadata: Any = None, ttl: float | None = None, overwrite: bool = False
+    ) -> bool:
+        """Stores a `pyarrow.Table` or `RecordBatch` as an Arrow IPC stream, which is written where it is: no copy but
+        that. False if there is an object of this id, unless `overwrite` says that it is to be replaced."""
+        import pyarrow
+
+        # Counts the stream's bytes without writing them.
+        size = pyarrow.MockOutputStream()
+        _write_stream(pyarrow, size, table)
+        writer = self.create(id, size.size(), metadata=metadata, ttl=ttl, overwrite=overwrite)
+        if writer is None:
+            return False
+        _write_stream(pyarrow, pyarrow.FixedSizeBufferWriter(pyarrow.py_buffer(writer)), table)
+        return writer.seal()
+
+    def get_arrow(self, id: Any, *, timeout: float | None = None) -> Any:
+        """The `pyarrow.Table` of an Arrow IPC stream, as `put_arrow` stores it; KeyError if there is no object of this
+        id, `pyarrow.ArrowInvalid` (a ValueError) if it is something else. The table's buffers are the object's own
+        memory, and keep a view of it. Who may write the pool may store what is no valid table:
+        `table.validate(full=True)` finds that."""
+        import pyarrow
+
+        view = self.get(id, timeout=timeout)
+        if view is None:
+            raise KeyError(id)
+        with pyarrow.ipc.open_stream(pyarrow.py_buffer(view)) as stream:
+            return stream.read_all()
