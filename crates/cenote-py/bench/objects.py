@@ -44,10 +44,10 @@ class Cenote:
         assert self.objects.put(key, data)
         return key
 
-    def get(self, key: str, _told: object) -> numpy.ndarray:
+    def get(self, key: str, _handle: object) -> numpy.ndarray:
         return self.objects[key].array()
 
-    def delete(self, key: str, _told: object) -> None:
+    def delete(self, key: str, _handle: object) -> None:
         assert self.objects.delete(key)
 
 
@@ -66,12 +66,12 @@ class SharedMemory:
         self.blocks[key] = block
         return data.nbytes
 
-    def get(self, key: str, told: object) -> numpy.ndarray:
+    def get(self, key: str, handle: object) -> numpy.ndarray:
         block = shared_memory.SharedMemory(f"{self.prefix}-{key}")
         self.blocks[key] = block
-        return numpy.frombuffer(block.buf, "u1", told)
+        return numpy.frombuffer(block.buf, "u1", handle)
 
-    def delete(self, key: str, _told: object) -> None:
+    def delete(self, key: str, _handle: object) -> None:
         block = self.blocks.pop(key)
         block.unlink()
         block.close()
@@ -94,10 +94,10 @@ class Files:
         os.rename(f"{self.folder}/{key}.new", f"{self.folder}/{key}")
         return None
 
-    def get(self, key: str, _told: object) -> numpy.ndarray:
+    def get(self, key: str, _handle: object) -> numpy.ndarray:
         return numpy.memmap(f"{self.folder}/{key}", "u1", "r")
 
-    def delete(self, key: str, _told: object) -> None:
+    def delete(self, key: str, _handle: object) -> None:
         os.unlink(f"{self.folder}/{key}")
 
 
@@ -108,9 +108,9 @@ def serve(kind: str, folder: str, link) -> None:
     """The process that gets."""
     store = STORES[kind](folder)
     while (asked := link.recv()) is not None:
-        keys, told = asked
+        keys, handles = asked
         times = []
-        for key, of in zip(keys, told):
+        for key, of in zip(keys, handles):
             began = time.perf_counter_ns()
             array = store.get(key, of)
             times.append((time.perf_counter_ns() - began) / 1000)
@@ -133,14 +133,14 @@ class Pair:
     def round(self, size: int, number: int) -> tuple[float, float]:
         data = numpy.full(size, 7, "u1")
         keys = [f"{size}-{number}-{n}" for n in range(count(size))]
-        puts, told = [], []
+        puts, handles = [], []
         for key in keys:
             began = time.perf_counter_ns()
-            told.append(self.store.put(key, data))
+            handles.append(self.store.put(key, data))
             puts.append((time.perf_counter_ns() - began) / 1000)
-        self.link.send((keys, told))
+        self.link.send((keys, handles))
         gets = self.link.recv()
-        for key, of in zip(keys, told):
+        for key, of in zip(keys, handles):
             self.store.delete(key, of)
         return statistics.median(puts), statistics.median(gets)
 

@@ -4,22 +4,40 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cenote::group::{Event, Status};
+use cenote::group::{Event, EventKind, Status};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::buffer::Bytes;
 use crate::error::{closed, raise};
-use crate::objects::SIGNALS_EVERY;
 use crate::pool::{OpenPool, Pool, duration};
 use crate::threads::{Handle, Here, Local};
+use crate::wait::SIGNALS_EVERY;
 
-/// What Python is told of an event: its number, what happened, the member's name, and when (nanoseconds since the
-/// machine was started).
-type Told = (u64, &'static str, String, u64);
+/// All kinds of events.
+const KINDS: [EventKind; 5] = [
+    EventKind::Joined,
+    EventKind::Left,
+    EventKind::Died,
+    EventKind::Rejoined,
+    EventKind::HostDied,
+];
 
-fn told(event: Event) -> Told {
-    (event.number, event.kind.name(), event.member, event.time_ns)
+/// A kind as JSON has it, and Python: "host_died".
+fn name_of(kind: EventKind) -> String {
+    kind.name().replace(' ', "_")
+}
+
+/// An event as Python gets it: its number, what happened, the member's name, and when (nanoseconds since 1970).
+type Notification = (u64, String, String, u64);
+
+fn notification(event: Event) -> Notification {
+    (event.number, name_of(event.kind), event.member, event.time_ns)
+}
+
+/// The names of all kinds, for the tests of the package.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("_EVENT_KINDS", KINDS.map(name_of).to_vec())
 }
 
 /// See `cenote.Group`.
@@ -61,7 +79,7 @@ impl Group {
     }
 
     /// The names of its members, and what has become of them: "joined", "left" or "died".
-    fn members(&self) -> PyResult<Vec<(String, &'static str)>> {
+    fn _members(&self) -> PyResult<Vec<(String, &'static str)>> {
         let members = self.handle.get()?.members().map_err(raise)?;
         let status = |status| match status {
             Status::Joined => Some("joined"),
@@ -121,7 +139,7 @@ fn wait(
 #[pymethods]
 impl Membership {
     /// The next event; None if there is none within `timeout` seconds (None: for ever).
-    fn _next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Told>> {
+    fn _next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Notification>> {
         let limit = timeout.map(duration).transpose()?;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let local = self.local.get("membership")?;
@@ -130,14 +148,14 @@ impl Membership {
                 until.saturating_duration_since(Instant::now())
             });
             match wait(py, &local, left.min(SIGNALS_EVERY))? {
-                Some(event) => return Ok(Some(told(event))),
+                Some(event) => return Ok(Some(notification(event))),
                 None if left == Duration::ZERO && until.is_some() => return Ok(None),
                 None => py.check_signals()?,
             }
         }
     }
 
-    /// Leaves the group: the others are told that it left, not that it died.
+    /// Leaves the group: the others are notified that it left, not that it died.
     fn leave(&self) -> PyResult<()> {
         let local = self.local.get("membership")?;
         let mut membership = local

@@ -7,6 +7,7 @@
 //! | `map`, `ordered`, `pairs` | maps, and iterations over them |
 //! | `objects`, `writer`, `view` | the object store; memory that Python writes, and reads, where it is |
 //! | `lock`, `group` | locks and groups |
+//! | `wait` | waiting, with an eye on signals |
 //! | `buffer`, `array` | bytes that Python gives, and what is known of an array's elements |
 //! | `error` | the library's errors as exceptions |
 //!
@@ -25,6 +26,7 @@ mod pairs;
 mod pool;
 mod threads;
 mod view;
+mod wait;
 mod writer;
 
 use pyo3::prelude::*;
@@ -32,6 +34,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     error::add(module)?;
+    group::add(module)?;
     module.add_class::<pool::Pool>()?;
     module.add_class::<map::Map>()?;
     module.add_class::<ordered::OrderedMap>()?;

@@ -1,7 +1,7 @@
 //! Locks: as `threading`'s, but of a pool, and a dead owner's is somebody else's at once.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cenote::locks::{Guard, Mutex, ReadGuard, ReadWriteLock};
 use cenote::{Acquired, Coherent};
@@ -9,9 +9,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::{closed, raise};
-use crate::objects::SIGNALS_EVERY;
 use crate::pool::{Opening, Pool, duration};
-use crate::threads::{Handle, Here};
+use crate::threads::Handle;
+use crate::wait::wait;
 
 /// A lock with the hold of the thread that has it open.
 struct Held<L: 'static, G: Poison> {
@@ -22,7 +22,7 @@ struct Held<L: 'static, G: Poison> {
 
 /// A hold that nobody will release: its thread has ended, its pool was closed, or nothing refers to the lock any more.
 trait Poison {
-    /// Leaves the lock as a death would: the next owner is told.
+    /// Leaves the lock as a death would: the next owner is notified.
     fn poison_at_end(self);
 }
 
@@ -68,32 +68,6 @@ fn limit(blocking: bool, timeout: f64) -> PyResult<Option<Duration>> {
         (false, _) => Err(PyValueError::new_err("who does not wait cannot say for how long")),
         (true, -1.0) => Ok(None),
         (true, seconds) => duration(seconds).map(Some),
-    }
-}
-
-/// Asks again and again, so that signals are handled, until there is an answer or the time is over.
-fn wait<T>(
-    py: Python<'_>,
-    limit: Option<Duration>,
-    mut ask: impl FnMut(Duration) -> cenote::Result<Option<T>>,
-) -> PyResult<Option<T>> {
-    let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-    loop {
-        let left = until.map_or(SIGNALS_EVERY, |until| {
-            until.saturating_duration_since(Instant::now())
-        });
-        // SAFETY: for the closure below, and out of it.
-        let here = unsafe { Here::new(&mut ask) };
-        let answer = py.detach(move || {
-            let answer = here.into_inner()(left.min(SIGNALS_EVERY));
-            // SAFETY: out of the closure.
-            unsafe { Here::new(answer) }
-        });
-        match answer.into_inner().map_err(raise)? {
-            None if left.is_zero() && until.is_some() => return Ok(None),
-            None => py.check_signals()?,
-            some => return Ok(some),
-        }
     }
 }
 

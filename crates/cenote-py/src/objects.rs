@@ -1,12 +1,13 @@
 //! Object stores.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use cenote::objects::{NewObject, ObjectInfo, ObjectSettings, Ttl};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::array::{Description, bytes_of};
 use crate::buffer::{Buffer, Bytes, copy, python_bytes};
@@ -15,13 +16,11 @@ use crate::map::missing;
 use crate::pool::{Opening, Pool, duration};
 use crate::threads::{Handle, Here};
 use crate::view::View;
+use crate::wait::SIGNALS_EVERY;
 use crate::writer::{Writer, Writing};
 
 /// A store, as one thread has it open.
 pub(crate) type Store = cenote::objects::Objects;
-
-/// A waiter looks for signals this often.
-pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// See `cenote.Objects`.
 #[pyclass(subclass, frozen, weakref, module = "cenote")]
@@ -30,9 +29,9 @@ pub(crate) struct Objects {
     name: String,
 }
 
-/// What Python is told of an object: id, size, when it was made and when its time is over (milliseconds since 1970, 0
-/// for never), whether it was ever viewed, its metadata, and the format and the shape of an array.
-type Told<'py> = (
+/// What is known of an object, as Python gets it: id, size, when it was made and when its time is over (milliseconds
+/// since 1970, 0 for never), whether it was ever viewed, its metadata, and the format and the shape of an array.
+type Info<'py> = (
     Bound<'py, PyBytes>,
     u64,
     u64,
@@ -42,7 +41,7 @@ type Told<'py> = (
     Option<(String, Vec<isize>)>,
 );
 
-fn told(py: Python<'_>, object: ObjectInfo) -> PyResult<Told<'_>> {
+fn info(py: Python<'_>, object: ObjectInfo) -> PyResult<Info<'_>> {
     let (array, metadata) = Description::split(&object.metadata, object.size as usize);
     let array = array.map(|array| (array.format.to_string_lossy().into_owned(), array.shape));
     Ok((
@@ -77,7 +76,138 @@ fn milliseconds(ttl: Option<f64>) -> PyResult<Option<u64>> {
     Ok(Some(u64::try_from(ms).unwrap_or(u64::MAX)))
 }
 
+/// How objects are to be stored.
+struct New<'a> {
+    metadata: &'a [u8],
+    /// The same, of an object that is no array.
+    metadata_of_bytes: Cow<'a, [u8]>,
+    ttl: Ttl,
+    overwrite: bool,
+}
+
+impl<'a> New<'a> {
+    fn checked(metadata: Option<&'a Bytes<'_, '_>>, ttl: Option<f64>, overwrite: bool) -> PyResult<Self> {
+        let metadata = metadata.map_or(&[][..], Bytes::as_slice);
+        Ok(Self {
+            metadata,
+            metadata_of_bytes: Description::none_before(metadata),
+            ttl: time_to_live(ttl)?,
+            overwrite,
+        })
+    }
+}
+
+/// A batch lets other threads run, and looks for signals, after so many objects.
+const BATCH: usize = 64;
+
+/// Does so, if it is time.
+fn breathe(py: Python<'_>, done: usize) -> PyResult<()> {
+    match done % BATCH {
+        0 if done != 0 => {
+            py.detach(|| ());
+            py.check_signals()
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All ids of a batch, so that nothing is done if one of them is none.
+fn ids<'py>(ids: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if ids.is_instance_of::<PyString>() || ids.is_instance_of::<PyBytes>() {
+        return Err(PyTypeError::new_err(format!(
+            "several ids are needed, not one {}",
+            ids.get_type().name()?
+        )));
+    }
+    ids.try_iter()?.collect()
+}
+
+/// The key and the value of an item.
+fn pair<'py>(item: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    if let Ok(pair) = item.extract() {
+        return Ok(pair);
+    }
+    match item.cast::<PyList>() {
+        Ok(pair) if pair.len() == 2 => Ok((pair.get_item(0)?, pair.get_item(1)?)),
+        _ => Err(PyTypeError::new_err(format!(
+            "a mapping, or pairs of ids and data, are needed; there is {} among them",
+            item.get_type().name()?
+        ))),
+    }
+}
+
+/// Adds to an exception what was done before it, as an attribute and as a note.
+fn with_progress<'py>(
+    py: Python<'py>,
+    error: PyErr,
+    name: &str,
+    done: impl IntoPyObject<'py>,
+    note: &str,
+) -> PyErr {
+    let value = error.value(py);
+    // An exception that takes neither is raised all the same.
+    let _ = value.setattr(name, done);
+    let _ = value.call_method1("add_note", (note,));
+    error
+}
+
 impl Objects {
+    /// Stores one object.
+    fn store(&self, py: Python<'_>, id: &[u8], data: &Bound<'_, PyAny>, new: &New<'_>) -> PyResult<bool> {
+        // Opened last: an object that lends its buffer may run Python code of its own then.
+        let begin = |size: usize, metadata: &[u8]| {
+            let object = NewObject {
+                metadata,
+                ttl: new.ttl,
+            };
+            Writing::begin(self.handle.get()?, id, size as u64, &object, new.overwrite)
+        };
+        let writing = if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyString>() {
+            let data = Bytes::of(data)?;
+            let data = data.as_slice();
+            let Some(mut writing) = begin(data.len(), &new.metadata_of_bytes)? else {
+                return Ok(false);
+            };
+            copy(py, data, writing.bytes());
+            writing
+        } else {
+            let data = Buffer::of_array(data)?;
+            let described = data.description()?.map(|array| array.before(new.metadata));
+            let metadata = described.as_deref().unwrap_or(&new.metadata_of_bytes);
+            let Some(mut writing) = begin(data.len(), metadata)? else {
+                return Ok(false);
+            };
+            data.copy(writing.bytes())?;
+            writing
+        };
+        writing.seal(new.overwrite)
+    }
+
+    /// Stores objects one after the other, and says of each whether it was stored.
+    fn store_all(&self, items: &Bound<'_, PyAny>, new: &New<'_>, stored: &mut Vec<bool>) -> PyResult<()> {
+        let py = items.py();
+        // As of `dict`; to ask whether it is a `Mapping` runs code of Python's, whose exceptions would be lost.
+        let items = match items.hasattr("keys")? {
+            true => items.call_method0("items")?,
+            false => items.clone(),
+        };
+        for item in items.try_iter()? {
+            breathe(py, stored.len())?;
+            let (id, data) = pair(&item?)?;
+            stored.push(self.store(py, Bytes::of(&id)?.as_slice(), &data, new)?);
+        }
+        Ok(())
+    }
+
+    /// Deletes objects one after the other, and counts those that were there.
+    fn delete_all(&self, py: Python<'_>, ids: &[Bytes<'_, '_>], deleted: &mut usize) -> PyResult<()> {
+        for (n, id) in ids.iter().enumerate() {
+            breathe(py, n)?;
+            *deleted += usize::from(self.handle.get()?.delete(id.as_slice()).map_err(raise)?);
+        }
+        Ok(())
+    }
+
     /// Waits for an object until `until`; looks once at least.
     fn wait(
         &self,
@@ -172,32 +302,36 @@ impl Objects {
     ) -> PyResult<bool> {
         let id = Bytes::of(id)?;
         let metadata = metadata.map(Bytes::of).transpose()?;
-        let metadata = metadata.as_ref().map_or(&[][..], Bytes::as_slice);
-        let ttl = time_to_live(ttl)?;
-        // Opened last: an object that lends its buffer may run Python code of its own then.
-        let begin = |size: usize, metadata: &[u8]| {
-            let new = NewObject { metadata, ttl };
-            Writing::begin(self.handle.get()?, id.as_slice(), size as u64, &new, overwrite)
-        };
-        let plain = Description::none_before(metadata);
-        let writing = if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyString>() {
-            let data = Bytes::of(data)?;
-            let data = data.as_slice();
-            let Some(mut writing) = begin(data.len(), &plain)? else {
-                return Ok(false);
-            };
-            copy(py, data, writing.bytes());
-            writing
-        } else {
-            let data = Buffer::of_array(data)?;
-            let described = data.description()?.map(|array| array.before(metadata));
-            let Some(mut writing) = begin(data.len(), described.as_deref().unwrap_or(&plain))? else {
-                return Ok(false);
-            };
-            data.copy(writing.bytes())?;
-            writing
-        };
-        writing.seal(overwrite)
+        let new = New::checked(metadata.as_ref(), ttl, overwrite)?;
+        self.store(py, id.as_slice(), data, &new)
+    }
+
+    /// Stores many objects, of a mapping or of pairs of ids and data, one after the other, each as `put` does. Returns
+    /// for each, in their order, whether it was stored. If one fails, its exception is raised: those before it stay
+    /// stored, those after it are not looked at. The exception's `stored` is the list so far, so that the item at
+    /// `len(error.stored)` is the one that failed.
+    #[pyo3(signature = (items, *, metadata = None, ttl = None, overwrite = false))]
+    fn put_many(
+        &self,
+        items: &Bound<'_, PyAny>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        ttl: Option<f64>,
+        overwrite: bool,
+    ) -> PyResult<Vec<bool>> {
+        let metadata = metadata.map(Bytes::of).transpose()?;
+        let new = New::checked(metadata.as_ref(), ttl, overwrite)?;
+        let mut stored = Vec::new();
+        match self.store_all(items, &new, &mut stored) {
+            Ok(()) => Ok(stored),
+            Err(error) => {
+                let note = format!(
+                    "put_many failed at item {}, counted from 0; of those before it, {} were stored",
+                    stored.len(),
+                    stored.iter().filter(|&&is_stored| is_stored).count()
+                );
+                Err(with_progress(items.py(), error, "stored", stored, &note))
+            }
+        }
     }
 
     /// Makes an object of so many bytes, to be written where it is: a `Writer`, whose buffer is the object's memory.
@@ -276,6 +410,26 @@ impl Objects {
         ))
     }
 
+    /// Views of many objects, in the order of their ids; None for those that are not there. If one fails, its exception
+    /// is raised, and there are no views.
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<Bound<'py, View>>>> {
+        let ids = self::ids(ids)?;
+        let given = ids.iter().map(Bytes::of).collect::<PyResult<Vec<_>>>()?;
+        let view = |(n, given): (usize, &Bytes<'_, '_>)| {
+            breathe(py, n)?;
+            let id = python_bytes(py, given.as_slice())?.unbind();
+            let found = self.handle.get()?.get(given.as_slice()).map_err(raise)?;
+            found
+                .map(|found| Bound::new(py, View::new(self.handle.pool(), found, id)))
+                .transpose()
+        };
+        given.iter().enumerate().map(view).collect()
+    }
+
     /// A view of an object; KeyError if there is none.
     fn __getitem__<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.get(id.py(), id, None, None)?.ok_or_else(|| missing(id))
@@ -293,6 +447,22 @@ impl Objects {
         self.handle.get()?.delete(id.as_slice()).map_err(raise)
     }
 
+    /// Deletes many objects, one after the other. Returns how many were there. If one fails, its exception is raised:
+    /// those before it are deleted, and counted by the exception's `deleted`; those after it are not looked at.
+    fn delete_many(&self, ids: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let py = ids.py();
+        let ids = self::ids(ids)?;
+        let given = ids.iter().map(Bytes::of).collect::<PyResult<Vec<_>>>()?;
+        let mut deleted = 0;
+        match self.delete_all(py, &given, &mut deleted) {
+            Ok(()) => Ok(deleted),
+            Err(error) => {
+                let note = format!("delete_many failed; {deleted} objects were deleted before");
+                Err(with_progress(py, error, "deleted", deleted, &note))
+            }
+        }
+    }
+
     fn __delitem__(&self, id: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.delete(id)? {
             true => Ok(()),
@@ -300,13 +470,13 @@ impl Objects {
         }
     }
 
-    fn _stat<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Option<Told<'py>>> {
+    fn _stat<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Option<Info<'py>>> {
         let given = Bytes::of(id)?;
         let found = self.handle.get()?.stat(given.as_slice()).map_err(raise)?;
-        found.map(|object| told(id.py(), object)).transpose()
+        found.map(|object| info(id.py(), object)).transpose()
     }
 
-    fn _list<'py>(&self, prefix: &Bound<'py, PyAny>) -> PyResult<Vec<Told<'py>>> {
+    fn _list<'py>(&self, prefix: &Bound<'py, PyAny>) -> PyResult<Vec<Info<'py>>> {
         let given = Bytes::of(prefix)?;
         let mut all = Vec::new();
         let each = |object| {
@@ -314,7 +484,7 @@ impl Objects {
             ControlFlow::Continue(())
         };
         self.handle.get()?.list(given.as_slice(), each).map_err(raise)?;
-        all.into_iter().map(|object| told(prefix.py(), object)).collect()
+        all.into_iter().map(|object| info(prefix.py(), object)).collect()
     }
 
     /// Bytes that its objects occupy, with what surrounds them.

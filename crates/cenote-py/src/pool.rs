@@ -1,18 +1,20 @@
 //! A pool that Python has open.
 #![allow(clippy::disallowed_types)] // words of the process, not of a pool
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cenote::{Options, parse_size};
+use cenote::locks::Timeout;
+use cenote::{Error, Options, parse_size};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
 
 use crate::error::{closed, exceptions, raise};
 use crate::threads;
+use crate::wait::wait;
 
 /// A pool, which every Python object that is in it keeps.
 pub(crate) struct OpenPool {
@@ -40,6 +42,10 @@ impl OpenPool {
     /// Locked with the GIL held, and not for long, so that no fork finds it locked.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Tells apart what was opened before and after the pool was closed or opened anew.
@@ -270,18 +276,28 @@ impl Pool {
         py.detach(|| pool.collect()).map_err(raise)
     }
 
-    /// Recovers what dead processes have left. There is no need to call it: who is held up by a dead one recovers it.
-    /// Returns how many processes and threads were recovered.
-    fn recover(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
+    /// Recovers what dead processes have left. Returns how many processes, and how many workers, were recovered.
+    fn _recover(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
         let pool = self.open.current()?.0;
         let recovered = py.detach(|| pool.recover()).map_err(raise)?;
         Ok((recovered.processes, recovered.workers))
     }
 
-    /// Removes a lock that nobody holds. Its name is free then.
-    fn remove_lock(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+    /// Removes a lock, as soon as nobody holds it, or within `timeout` seconds (None: for ever). Its name is free then,
+    /// and who has it open gets RemovedError. HeldError if another thread holds it all the time, DeadlockError if this
+    /// one holds it.
+    #[pyo3(signature = (name, *, timeout = None))]
+    fn remove_lock(&self, py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<()> {
+        let limit = timeout.map(duration).transpose()?;
         let pool = self.open.current()?.0;
-        py.detach(|| pool.remove_lock(name)).map_err(raise)
+        let removed = wait(py, limit, |left| {
+            match pool.remove_lock_with(name, Timeout::during(left)) {
+                Err(Error::LockHeld { .. }) => Ok(None),
+                ended => ended.map(Some),
+            }
+        })?;
+        let name = name.to_owned();
+        removed.ok_or_else(|| raise(Error::LockHeld { name }))
     }
 }
 

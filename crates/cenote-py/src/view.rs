@@ -10,8 +10,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use cenote::memory::mapped_at;
 use cenote::objects::ObjectView;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
@@ -274,6 +275,22 @@ impl View {
     /// The object as a NumPy array, read-only and without a copy.
     fn array<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         array(slf.into_any())
+    }
+
+    /// The object as a `numpy.memmap`, read-only and without a copy: another mapping of the same memory, which other
+    /// processes can map again by its `filename` and `offset`. It keeps this view, as an array does. A process that
+    /// maps it again has no claim on the object: this one must keep the array, or the view, for as long as that reads
+    /// it. FileNotFoundError if the pool's file has no name any more, or another file has it.
+    fn as_memmap<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        // Before the address is looked up: it is there from now on.
+        let memory = PyMemoryView::from(&slf)?;
+        let Some(mapped) = mapped_at(this.memory.at) else {
+            return Err(PyValueError::new_err("an object without bytes cannot be mapped"));
+        };
+        py.import("cenote._memmap")?
+            .call_method1("of", (memory, this.pool.path(), mapped.descriptor, mapped.offset))
     }
 
     /// DLPack: what other libraries for arrays make their arrays of, without a copy.

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import typing
 
 import pytest
 
@@ -105,10 +106,13 @@ def test_a_reader_writer_lock(pool, program):
     assert lock.held is None
 
 
-def test_groups_tell_of_deaths(pool, program):
+def test_groups_notify_of_deaths(pool, program):
     group = pool.group("group", "secret")
     with group.join("parent") as parent:
-        assert parent.next(1).member == "parent"
+        began = time.time_ns()
+        event = parent.next(1)
+        assert (event.number, event.kind, event.member) == (1, "joined", "parent")
+        assert abs(event.time_ns - began) < 60 * 10**9
         child = program("""
             with pool.group("group", "secret").join("child") as membership:
                 print("joined", flush=True)
@@ -118,22 +122,53 @@ def test_groups_tell_of_deaths(pool, program):
         event = parent.next(30)
         assert (event.kind, event.member) == ("joined", "child")
         assert dict(group.members()) == {"parent": "joined", "child": "joined"}
+        assert cenote.Member(name="child", status="joined") in group.members()
+        with pytest.raises(cenote.MemberTakenError, match="child"):
+            group.join("child")
         assert parent.next(0) is None
         child.kill()
         event = parent.next(30)
         assert (event.kind, event.member) == ("died", "child")
-    with pytest.raises(cenote.Error, match="token"):
+    assert {each.name: each.status for each in group.members()} == {"parent": "left", "child": "died"}
+    with pytest.raises(cenote.WrongTokenError, match="token"):
         pool.group("group", "wrong")
+
+
+def test_the_kinds_of_events_are_those_of_the_library():
+    kinds = list(typing.get_args(cenote.EventKind))
+    assert kinds == cenote._native._EVENT_KINDS and kinds[-1] == "host_died"
 
 
 def test_a_lock_that_nobody_names_is_held(pool):
     assert pool.lock("lock").acquire()
     again = pool.lock("lock")
-    with pytest.raises(cenote.Error):
+    with pytest.raises(cenote.DeadlockError):
         again.acquire(timeout=0.05)
     thread = threading.Thread(target=lambda: again.acquire(timeout=0.05) and again.release())
     thread.start()
     thread.join()
+
+
+def test_locks_are_removed(pool, program):
+    lock = pool.lock("lock")
+    with lock, pytest.raises(cenote.DeadlockError):
+        pool.remove_lock("lock")
+    child = program("""
+        with pool.lock("lock"):
+            print("mine", flush=True)
+            input()
+    """)
+    assert child.line() == "mine"
+    for timeout in (0, 0.15):
+        with pytest.raises(cenote.HeldError, match="lock"):
+            pool.remove_lock("lock", timeout=timeout)
+    threading.Timer(0.1, child.go).start()
+    pool.remove_lock("lock")
+    child.end()
+    with pytest.raises(cenote.RemovedError):
+        lock.acquire()
+    with pool.lock("lock") as again:
+        assert again.held
 
 
 def test_a_pool_is_closed_while_somebody_waits_for_its_lock(path, program):

@@ -72,7 +72,7 @@ def test_what_is_no_bytes_is_refused(pool):
         map[b"k" * 100_000] = b"value"
     with pytest.raises(cenote.NotFoundError, match="none"):
         pool.map("none", create=False)
-    with pytest.raises(cenote.Error, match="map"):
+    with pytest.raises(cenote.WrongKindError, match="map"):
         pool.ordered("map")
 
 

@@ -1,10 +1,13 @@
 """Pools: how they are opened, closed and pickled, and what abuse does to them."""
 
+import ctypes
 import gc
+import os
 import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -223,3 +226,62 @@ def test_unpickling_while_others_fork(folder):
         in_child(lambda: pickle.loads(pickled))
     stop.set()
     thread.join()
+
+
+def test_errors_can_be_told_apart():
+    names = [name for name in cenote.__all__ if name.endswith("Error")]
+    assert len(names) == 14 and names == sorted(names)
+    for name in names:
+        kind = getattr(cenote, name)
+        assert issubclass(kind, cenote.Error) and kind.__module__ == "cenote" and kind.__doc__
+        assert type(pickle.loads(pickle.dumps(kind("text")))) is kind
+
+
+def test_what_is_recovered_has_names(pool, program):
+    child = program("""
+        map = pool.map("map")
+        map["key"] = b"value"
+        print("ready", flush=True)
+        time.sleep(1000)
+    """)
+    assert child.line() == "ready"
+    assert pool.recover() == cenote.Recovered(processes=0, workers=0)
+    child.kill()
+    recovered = pool.recover()
+    assert (recovered.processes, recovered.workers) == (1, 1)
+
+
+def test_a_child_that_python_does_not_know_of_is_refused(pool):
+    """A fork by C, after which Python calls no hook."""
+    map = pool.map("map")
+    child = ctypes.PyDLL(None).fork()
+    if child == 0:
+        status = 1
+        try:
+            map["key"] = b"value"
+        except cenote.ForkedError:
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(map) == 0
+
+
+def test_a_pool_that_is_being_repaired_is_refused(path, program):
+    with cenote.Pool(path, size="16MiB") as pool:
+        objects = pool.objects("objects")
+        for n in range(2000):
+            objects.put(f"{n}", b"o" * 1000)
+    child = program("""
+        print("ready", flush=True)
+        while True:
+            try:
+                pool.fsck(repair=True)
+            except (cenote.Error, ValueError):
+                pass  # the other process was there first
+    """)
+    assert child.line() == "ready"
+    until = time.monotonic() + 60
+    with pytest.raises(cenote.RepairingError, match="repaired"):
+        while time.monotonic() < until:
+            cenote.Pool(path, create=False).close()

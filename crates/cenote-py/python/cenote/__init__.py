@@ -13,30 +13,44 @@ and nothing that was acknowledged is lost.
 from cenote._native import (
     ClosedError,
     CorruptError,
+    DeadlockError,
     Error,
+    ForkedError,
     FullError,
+    HeldError,
+    MemberTakenError,
     NotFoundError,
     QuotaError,
+    RemovedError,
+    RepairingError,
     View,
     Writer,
+    WrongKindError,
+    WrongTokenError,
     __version__,
 )
-from cenote._groups import Event, Group, Membership
+from cenote._groups import Event, EventKind, Group, Member, Membership
 from cenote._locks import Lock, RwLock
 from cenote._maps import Map, OrderedMap
 from cenote._objects import Evictions, ObjectInfo, Objects
-from cenote._pool import Pool
+from cenote._pool import Pool, Recovered
 
 __all__ = [
     "ClosedError",
     "CorruptError",
+    "DeadlockError",
     "Error",
     "Event",
+    "EventKind",
     "Evictions",
+    "ForkedError",
     "FullError",
     "Group",
+    "HeldError",
     "Lock",
     "Map",
+    "Member",
+    "MemberTakenError",
     "Membership",
     "NotFoundError",
     "ObjectInfo",
@@ -44,8 +58,13 @@ __all__ = [
     "OrderedMap",
     "Pool",
     "QuotaError",
+    "Recovered",
+    "RemovedError",
+    "RepairingError",
     "RwLock",
     "View",
     "Writer",
+    "WrongKindError",
+    "WrongTokenError",
     "__version__",
 ]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from cenote import _native
+
+
+EventKind = Literal["joined", "left", "died", "rejoined", "host_died"]
+"""What can happen in a group, in the words of the command's JSON."""
 
 
 class Event(NamedTuple):
@@ -13,12 +17,21 @@ class Event(NamedTuple):
 
     number: int
     """Counts the events of the group."""
-    kind: str
-    """"joined", "left", "died", "rejoined" or "host-died"."""
+    kind: EventKind
+    """What has happened. After "host_died" come the deaths of the host's members."""
     member: str
-    """The member's name."""
+    """The member's name; empty if a host died."""
     time_ns: int
-    """When, in nanoseconds since the machine was started."""
+    """When, in nanoseconds since 1970."""
+
+
+class Member(NamedTuple):
+    """A member of a group, or a former one."""
+
+    name: str
+    """Its name, the same when it joins again."""
+    status: str
+    """"joined", "left" or "died"."""
 
 
 class Membership:
@@ -33,7 +46,7 @@ class Membership:
         return None if event is None else Event(*event)
 
     def leave(self) -> None:
-        """Leaves the group: the others are told that it left, not that it died."""
+        """Leaves the group: the others are notified that it left, not that it died."""
         self._native.leave()
 
     def __iter__(self) -> Iterator[Event]:
@@ -50,7 +63,7 @@ class Membership:
 
 
 class Group(_native.Group):
-    """A group of threads of any process that are told of each other's deaths.
+    """A group of threads of any process that are notified of each other's deaths.
 
     A thread that joins is a member under a name that stays the same when it comes back. Its death, or that of its
     process, reaches the others as an event, once, and in the same order for all.
@@ -59,6 +72,10 @@ class Group(_native.Group):
     def join(self, name: str) -> Membership:
         """Becomes a member under a name of up to 31 bytes."""
         return Membership(self._join(name))
+
+    def members(self) -> list[Member]:
+        """The members, and those that have left or died."""
+        return [Member(*each) for each in self._members()]
 
     def observe(self) -> Membership:
         """Receives events without being a member."""

@@ -11,8 +11,8 @@ from cenote import _named, _native
 class Lock(_named.Named, _native.Lock):
     """A mutex that the threads of all processes share: as `threading.Lock`, but released by the thread that took it.
 
-    If its owner dies, the next one has it at once, and is told: `recovered` is the note that the dead owner left (0 if
-    it left none), else None. A thread that ends with the lock counts as dead.
+    If its owner dies, the next one has it at once, and is notified: `recovered` is the note that the dead owner left (0
+    if it left none), else None. A thread that ends with the lock counts as dead.
 
         with pool.lock("stock") as lock:
             if lock.recovered is not None:

@@ -14,9 +14,9 @@ from cenote._native import View, Writer
 
 # The metadata of an object that `dump` has made.
 _PICKLE = b"pickle5"
-# Who waits for `asyncio` looks so often, in seconds, less often from one look to the next: a thread that waited could not
-# be told that nobody is interested any more.
-_LOOKS_FROM, _LOOKS_TO = 0.001, 0.02
+# Who waits for `asyncio` polls so often, in seconds, each time after twice as long: a thread that waited could not be
+# notified that nobody is interested any more.
+_POLL_MIN, _POLL_MAX = 0.001, 0.02
 # Its buffers begin at multiples of this.
 _ALIGNED = 64
 
@@ -50,11 +50,17 @@ class Evictions(NamedTuple):
     """Objects that were deleted because their time was over; they are not among the others."""
 
 
-def _info(told: Any) -> ObjectInfo:
-    id, nbytes, created_ms, expires_ms, viewed, metadata, array = told
+def _info(native: Any) -> ObjectInfo:
+    id, nbytes, created_ms, expires_ms, viewed, metadata, array = native
     format, shape = (None, None) if array is None else (array[0], tuple(array[1]))
     expires = expires_ms / 1000 if expires_ms else None
     return ObjectInfo(id, nbytes, created_ms / 1000, expires, viewed, metadata, format, shape)
+
+
+def _write_stream(pyarrow: Any, sink: Any, table: Any) -> None:
+    """Writes an Arrow IPC stream. Nothing refers to the sink's memory when this has returned."""
+    with sink, pyarrow.ipc.new_stream(sink, table.schema) as stream:
+        stream.write(table)
 
 
 class Objects(_named.Named, _native.Objects):
@@ -98,26 +104,26 @@ class Objects(_named.Named, _native.Objects):
         """For `asyncio`: a view of an object as soon as it is sealed; None if `timeout` seconds are over before."""
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
-        pause = _LOOKS_FROM
+        pause = _POLL_MIN
         while True:
             view = self.get(id)
             now = loop.time()
             if view is not None or (until is not None and now >= until):
                 return view
             await asyncio.sleep(pause if until is None else min(pause, until - now))
-            pause = min(2 * pause, _LOOKS_TO)
+            pause = min(2 * pause, _POLL_MAX)
 
     def stat(self, id: Any) -> ObjectInfo | None:
         """What is known of an object; None if there is none."""
-        told = self._stat(id)
-        return None if told is None else _info(told)
+        found = self._stat(id)
+        return None if found is None else _info(found)
 
     def list(self, prefix: Any = b"") -> list[ObjectInfo]:
         """All objects whose ids begin with a prefix, by their ids."""
-        return [_info(told) for told in self._list(prefix)]
+        return [_info(each) for each in self._list(prefix)]
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter([told[0] for told in self._list(b"")])
+        return iter([each[0] for each in self._list(b"")])
 
     @property
     def evictions(self) -> Evictions:
@@ -166,3 +172,32 @@ class Objects(_named.Named, _native.Objects):
             end = begin + nbytes
             parts.append(memory[begin:end])
         return pickle.loads(parts[0], buffers=parts[1:])
+
+    def put_arrow(
+        self, id: Any, table: Any, *, metadata: Any = None, ttl: float | None = None, overwrite: bool = False
+    ) -> bool:
+        """Stores a `pyarrow.Table` or `RecordBatch` as an Arrow IPC stream, which is written where it is: no copy but
+        that. False if there is an object of this id, unless `overwrite` says that it is to be replaced."""
+        import pyarrow
+
+        # Counts the stream's bytes without writing them.
+        size = pyarrow.MockOutputStream()
+        _write_stream(pyarrow, size, table)
+        writer = self.create(id, size.size(), metadata=metadata, ttl=ttl, overwrite=overwrite)
+        if writer is None:
+            return False
+        _write_stream(pyarrow, pyarrow.FixedSizeBufferWriter(pyarrow.py_buffer(writer)), table)
+        return writer.seal()
+
+    def get_arrow(self, id: Any, *, timeout: float | None = None) -> Any:
+        """The `pyarrow.Table` of an Arrow IPC stream, as `put_arrow` stores it; KeyError if there is no object of this
+        id, `pyarrow.ArrowInvalid` (a ValueError) if it is something else. The table's buffers are the object's own
+        memory, and keep a view of it. Who may write the pool may store what is no valid table:
+        `table.validate(full=True)` finds that."""
+        import pyarrow
+
+        view = self.get(id, timeout=timeout)
+        if view is None:
+            raise KeyError(id)
+        with pyarrow.ipc.open_stream(pyarrow.py_buffer(view)) as stream:
+            return stream.read_all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from cenote import _named, _native
 from cenote._groups import Group
@@ -14,6 +14,15 @@ from cenote._objects import Objects
 
 # The child of a fork opens anew what its parent has open.
 os.register_at_fork(after_in_child=_native._forked)
+
+
+class Recovered(NamedTuple):
+    """What `Pool.recover` has recovered."""
+
+    processes: int
+    """Dead processes whose places are free again."""
+    workers: int
+    """Their threads."""
 
 
 class Pool(_native.Pool):
@@ -54,6 +63,11 @@ class Pool(_native.Pool):
     def group(self, name: str, token: bytes | str = b"", *, create: bool = True) -> Group:
         """The group of a name. All that open it give the same token."""
         return Group(self, name, token, create=create)
+
+    def recover(self) -> Recovered:
+        """Recovers what dead processes have left. There is no need to call it: who is held up by a dead one recovers
+        it."""
+        return Recovered(*self._recover())
 
     def stat(self) -> dict[str, Any]:
         """What can be said of the pool, as `cenote stat --json` does."""
