@@ -552,8 +552,8 @@ int cenote_object_abort(struct cenote_object_writer *writer);
 //
 // Errors: ENOENT if there is none, and no limit; ETIMEDOUT if there was none until the time was over; EINVAL if a
 // pointer is null, the id has more than 4,096 bytes, or the limit is no time; EAGAIN if the pool has no place for
-// another thread; ENOMEM if it has none for the view; ESTALE in a child of the process that opened the pool; EIO if the
-// pool is damaged. View and bytes are null then.
+// another thread; ENOMEM if it has none for the view; ESTALE in a child of the process that opened the pool; EIO if
+// the pool is damaged. View and bytes are null then.
 //
 // Cost: a search of an ordered map, a sequentially consistent store; the first time since eviction came by, an
 // exchange.

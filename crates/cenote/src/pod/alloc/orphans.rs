@@ -51,8 +51,8 @@ pub(in crate::pod) fn orphan<M: Memory>(worker: &Worker<M>, actor: Actor, class:
         .is_ok()
     {
         crash_point(Point::SlabRelease);
-        // Frees that came while the block was owned set no hint. Since then the block may have been freed and made anew:
-        // then the hint may be wrong.
+        // Frees that came while the block was owned set no hint. Since then the block may have been freed and made
+        // anew: then the hint may be wrong.
         let base = worker.geometry().frame_offset(frame);
         let cells = |word: u32| sync_word(base + 8 * u64::from(word));
         // PAIRS WITH: pod::alloc::slab::CellAt::change
