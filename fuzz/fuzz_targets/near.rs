@@ -36,7 +36,7 @@ fn operation(call: &[u8]) -> Operation {
     match call[0] % 16 {
         0..4 => Operation::Insert(key, value % 4),
         4 | 5 => Operation::Delete(key),
-        6 | 7 => Operation::Update {
+        6 | 7 => Operation::CompareSwap {
             key,
             expected: value % 4,
             value: value / 4 % 4,
@@ -63,12 +63,12 @@ fn expected(model: &mut Model, operation: &Operation) -> Answer {
         Operation::Delete(key) => Answer::Delete {
             removed: model.remove(&key),
         },
-        Operation::Update { key, expected, value } => {
+        Operation::CompareSwap { key, expected, value } => {
             let before = model.get(&key).copied();
             if before == Some(expected) {
                 model.insert(key, value);
             }
-            Answer::Update { before }
+            Answer::CompareSwap { before }
         }
         Operation::Scan(from, to) => {
             // A range of which the standard library says that it ends before it begins has no keys.

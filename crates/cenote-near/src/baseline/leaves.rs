@@ -91,7 +91,7 @@ fn answer(operation: OnLeaf, found: Option<(u64, u64)>) -> Answer {
         OnLeaf::Get(_) => Answer::Value(value),
         OnLeaf::Insert(..) => Answer::Insert { existing: value },
         OnLeaf::Delete(_) => Answer::Delete { removed: value },
-        OnLeaf::Update(..) => Answer::Update { before: value },
+        OnLeaf::CompareSwap(..) => Answer::CompareSwap { before: value },
     }
 }
 

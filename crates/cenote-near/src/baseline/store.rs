@@ -76,7 +76,7 @@ pub(super) enum OnLeaf {
     Predecessor(u64),
     Insert(u64, u64),
     Delete(u64),
-    Update(u64, u64, u64),
+    CompareSwap(u64, u64, u64),
 }
 
 /// Executes a point operation. The pair that it found: of a predecessor with its key, else with the operation's. A
@@ -98,7 +98,7 @@ pub(super) fn on_leaf(node: &mut Node, operation: OnLeaf) -> Option<(u64, u64)> 
             }
         },
         OnLeaf::Delete(key) => find(pairs, key).ok().map(|at| pairs.remove(at)),
-        OnLeaf::Update(key, expected, value) => {
+        OnLeaf::CompareSwap(key, expected, value) => {
             let at = find(pairs, key).ok()?;
             let before = pairs[at];
             if before.1 == expected {
@@ -116,7 +116,7 @@ impl OnLeaf {
             | Self::Predecessor(key)
             | Self::Insert(key, _)
             | Self::Delete(key)
-            | Self::Update(key, ..) => key,
+            | Self::CompareSwap(key, ..) => key,
         }
     }
 
@@ -126,7 +126,7 @@ impl OnLeaf {
             Self::Predecessor(key) => (2, [key, 0, 0]),
             Self::Delete(key) => (3, [key, 0, 0]),
             Self::Insert(key, value) => (4, [key, value, 0]),
-            Self::Update(key, expected, value) => (5, [key, expected, value]),
+            Self::CompareSwap(key, expected, value) => (5, [key, expected, value]),
         };
         to.push(code);
         let count = usize::from(code.max(3) - 2);
@@ -141,7 +141,7 @@ impl OnLeaf {
             2 => Self::Predecessor(from.long()?),
             3 => Self::Delete(from.long()?),
             4 => Self::Insert(from.long()?, from.long()?),
-            5 => Self::Update(from.long()?, from.long()?, from.long()?),
+            5 => Self::CompareSwap(from.long()?, from.long()?, from.long()?),
             _ => return None,
         })
     }

@@ -29,7 +29,7 @@ fn answers_as_the_model(index: &mut dyn Index, seed: u64) {
                     1 => Operation::Predecessor(key + rng.random_range(0..2)),
                     2 => Operation::Insert(key | rng.random_range(0..9), 2),
                     3 => Operation::Delete(key),
-                    4 => Operation::Update {
+                    4 => Operation::CompareSwap {
                         key,
                         expected: 1,
                         value: rng.random_range(0..3),
@@ -53,12 +53,12 @@ fn answers_as_the_model(index: &mut dyn Index, seed: u64) {
                 Operation::Delete(key) => Answer::Delete {
                     removed: model.remove(&key),
                 },
-                Operation::Update { key, expected, value } => {
+                Operation::CompareSwap { key, expected, value } => {
                     let before = model.get(&key).copied();
                     if before == Some(expected) {
                         model.insert(key, value);
                     }
-                    Answer::Update { before }
+                    Answer::CompareSwap { before }
                 }
                 Operation::Scan(from, to) => {
                     let pairs = model.range((from, to)).map(|(key, value)| (*key, *value));

@@ -341,8 +341,8 @@ impl<M: Modules> Index for Tree<M> {
                 Operation::Predecessor(key) => points.push((at, OnLeaf::Predecessor(key))),
                 Operation::Insert(key, value) => points.push((at, OnLeaf::Insert(key, value))),
                 Operation::Delete(key) => points.push((at, OnLeaf::Delete(key))),
-                Operation::Update { key, expected, value } => {
-                    points.push((at, OnLeaf::Update(key, expected, value)));
+                Operation::CompareSwap { key, expected, value } => {
+                    points.push((at, OnLeaf::CompareSwap(key, expected, value)));
                 }
                 Operation::Scan(from, to) => {
                     answers[at] = Answer::Pairs(Vec::new());

@@ -34,7 +34,7 @@ pub enum Command<'a> {
     /// Unbinds a key.
     Delete(u64),
     /// Binds a key to another value than it has, if it has the one that is expected: key, expected, value.
-    Update(u64, u64, u64),
+    CompareSwap(u64, u64, u64),
     /// All pairs from a key to another one, both included.
     Scan(u64, u64),
     /// Gives a subrange away: its start and shift, and the most keys that it may have.
@@ -90,7 +90,7 @@ impl<'a> Command<'a> {
             Self::Predecessor(key) => longs(to, 2, &[key]),
             Self::Insert(key, value) => longs(to, 3, &[key, value]),
             Self::Delete(key) => longs(to, 4, &[key]),
-            Self::Update(key, expected, value) => longs(to, 5, &[key, expected, value]),
+            Self::CompareSwap(key, expected, value) => longs(to, 5, &[key, expected, value]),
             Self::Scan(first, last) => longs(to, 6, &[first, last]),
             Self::Export(start, shift, most) => {
                 longs(to, 7, &[start]);
@@ -122,7 +122,7 @@ impl<'a> Command<'a> {
             2 => Self::Predecessor(from.long()?),
             3 => Self::Insert(from.long()?, from.long()?),
             4 => Self::Delete(from.long()?),
-            5 => Self::Update(from.long()?, from.long()?, from.long()?),
+            5 => Self::CompareSwap(from.long()?, from.long()?, from.long()?),
             6 => Self::Scan(from.long()?, from.long()?),
             7 => Self::Export(from.long()?, from.byte()?, from.word()?),
             8 => {

@@ -35,7 +35,7 @@ impl Program for Skiplist {
                 | Command::Predecessor(_)
                 | Command::Insert(..)
                 | Command::Delete(_)
-                | Command::Update(..) => point += self.chases,
+                | Command::CompareSwap(..) => point += self.chases,
                 _ => {}
             }
             meter.chases += self.chases;
@@ -81,7 +81,7 @@ impl Skiplist {
                     put_option(answers, first.as_ref().map(std::slice::from_ref));
                 }
             }
-            Command::Update(key, expected, value) => {
+            Command::CompareSwap(key, expected, value) => {
                 let found = self.subrange_of(key).map(|at| self.search(at, key));
                 let before = if let Some(Found::At(node)) = found {
                     self.accesses += 1;

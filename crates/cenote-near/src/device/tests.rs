@@ -147,7 +147,7 @@ fn step(rng: &mut ChaCha8Rng, list: &mut Skiplist, model: &mut Model) {
                 model.keys.insert(key, value);
             }
             let expected = option(before.as_ref().map(std::slice::from_ref));
-            assert_eq!(run(list, Command::Update(key, 1, value)), expected);
+            assert_eq!(run(list, Command::CompareSwap(key, 1, value)), expected);
         }
         8 => {
             let last = rng.random_range(key..1 << 12);

@@ -27,9 +27,10 @@ impl Changes {
                 (Operation::Insert(key, value), Answer::Insert { existing: None }) => {
                     changes.bind(key, value)
                 }
-                (Operation::Update { key, expected, value }, Answer::Update { before: Some(before) })
-                    if *before == expected && value != expected =>
-                {
+                (
+                    Operation::CompareSwap { key, expected, value },
+                    Answer::CompareSwap { before: Some(before) },
+                ) if *before == expected && value != expected => {
                     changes.bind(key, value);
                 }
                 (Operation::Delete(key), Answer::Delete { removed: Some(_) }) => {

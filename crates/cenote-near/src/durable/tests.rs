@@ -142,7 +142,7 @@ fn batch(number: u64) -> Vec<Operation> {
             match rng.random_range(0..6) {
                 0 => Operation::Get(key),
                 1 => Operation::Delete(key),
-                2 => Operation::Update {
+                2 => Operation::CompareSwap {
                     key,
                     expected: number - 1,
                     value: number,
@@ -165,7 +165,7 @@ fn model(batches: u64) -> BTreeMap<u64, u64> {
                 Operation::Delete(key) => {
                     model.remove(&key);
                 }
-                Operation::Update { key, expected, value } => {
+                Operation::CompareSwap { key, expected, value } => {
                     if let Some(bound) = model.get_mut(&key)
                         && *bound == expected
                     {

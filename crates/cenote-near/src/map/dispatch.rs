@@ -73,7 +73,7 @@ impl<M: Modules> Map<M> {
                 Operation::Get(key)
                 | Operation::Insert(key, _)
                 | Operation::Delete(key)
-                | Operation::Update { key, .. } => {
+                | Operation::CompareSwap { key, .. } => {
                     self.point(operation, key, known, &mut batches, &mut record)
                 }
             };
@@ -128,7 +128,7 @@ impl<M: Modules> Map<M> {
                 entry.least_in_doubt |= entry.least == Some(key) && !planted(Mutant::LeastBelieved);
                 Command::Delete(key)
             }
-            Operation::Update { key, expected, value } => Command::Update(key, expected, value),
+            Operation::CompareSwap { key, expected, value } => Command::CompareSwap(key, expected, value),
             _ => Command::Get(key),
         };
         command.write(&mut batches[module as usize]);
@@ -254,7 +254,7 @@ fn on_host(operation: &Operation, pairs: &mut BTreeMap<u64, u64>) -> Option<u64>
             before
         }
         Operation::Delete(key) => pairs.remove(&key),
-        Operation::Update { key, expected, value } => {
+        Operation::CompareSwap { key, expected, value } => {
             let bound = pairs.get_mut(&key)?;
             let before = *bound;
             if before == expected {

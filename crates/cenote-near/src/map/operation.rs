@@ -14,7 +14,7 @@ pub enum Operation {
     /// Unbinds a key.
     Delete(u64),
     /// Compare and swap: binds a key to another value, if it is bound to the one that is expected.
-    Update {
+    CompareSwap {
         /// The key.
         key: u64,
         /// The value that it must have.
@@ -49,7 +49,7 @@ impl Operation {
             | Self::Predecessor(key)
             | Self::Insert(key, _)
             | Self::Delete(key)
-            | Self::Update { key, .. } => Some(key),
+            | Self::CompareSwap { key, .. } => Some(key),
             Self::Scan(..) => None,
         }
     }
@@ -71,7 +71,7 @@ pub enum Answer {
         removed: Option<u64>,
     },
     /// Of an update, which compares and swaps. It took effect if the key had the value that was expected.
-    Update {
+    CompareSwap {
         /// The value that the key had before.
         before: Option<u64>,
     },
@@ -89,7 +89,7 @@ impl Answer {
         match operation {
             Operation::Insert(..) => Self::Insert { existing: before },
             Operation::Delete(_) => Self::Delete { removed: before },
-            Operation::Update { .. } => Self::Update { before },
+            Operation::CompareSwap { .. } => Self::CompareSwap { before },
             _ => Self::Value(before),
         }
     }

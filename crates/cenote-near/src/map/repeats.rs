@@ -52,7 +52,7 @@ impl Repeats {
                         }
                     }
                 }
-                Operation::Insert(key, _) | Operation::Delete(key) | Operation::Update { key, .. } => {
+                Operation::Insert(key, _) | Operation::Delete(key) | Operation::CompareSwap { key, .. } => {
                     repeats.steps += 1;
                     changed.insert(key, number);
                 }

@@ -32,12 +32,12 @@ fn expected(model: &mut BTreeMap<u64, u64>, operation: &Operation) -> Answer {
         Operation::Delete(key) => Answer::Delete {
             removed: model.remove(&key),
         },
-        Operation::Update { key, expected, value } => {
+        Operation::CompareSwap { key, expected, value } => {
             let before = model.get(&key).copied();
             if before == Some(expected) {
                 model.insert(key, value);
             }
-            Answer::Update { before }
+            Answer::CompareSwap { before }
         }
         Operation::Scan(from, to) => Answer::Pairs(
             Operation::ends(from, to)
@@ -86,7 +86,7 @@ impl Keys {
         match rng.random_range(0..12) {
             0..3 => Operation::Insert(key, value),
             3 => Operation::Delete(key),
-            4 | 5 => Operation::Update {
+            4 | 5 => Operation::CompareSwap {
                 key,
                 expected: rng.random_range(0..3),
                 value,

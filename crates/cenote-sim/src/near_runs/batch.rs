@@ -137,7 +137,7 @@ impl Batches {
                             Operation::Insert(key.wrapping_add(1 + random.next_u64() % apart), record)
                         }
                         Kind::Delete => Operation::Delete(key),
-                        Kind::Update => Operation::Update {
+                        Kind::Update => Operation::CompareSwap {
                             key,
                             expected: record,
                             value: record,
@@ -163,7 +163,7 @@ impl Batches {
                             if let Some(value) = values.get_mut(record as usize) {
                                 *value += 1;
                             }
-                            Operation::Update {
+                            Operation::CompareSwap {
                                 key,
                                 expected,
                                 value: expected + 1,

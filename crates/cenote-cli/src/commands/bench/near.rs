@@ -333,7 +333,7 @@ impl<M: Modules> Bench<'_, M> {
         for operation in stream.by_ref().take(self.plan.batch as usize) {
             let (record, key) = (operation.record, key_of_record(operation.record));
             let value = self.values.get(record as usize).copied();
-            let update = |value: Option<u64>| Operation::Update {
+            let update = |value: Option<u64>| Operation::CompareSwap {
                 key,
                 expected: value.unwrap_or(0),
                 value: value.unwrap_or(0) + 1,
@@ -442,7 +442,7 @@ impl Totals {
                 (
                     Answer::Value(value)
                     | Answer::Insert { existing: value }
-                    | Answer::Update { before: value },
+                    | Answer::CompareSwap { before: value },
                     Expected::Value(expected) | Expected::Read(expected),
                 ) if value == expected => {}
                 (Answer::Full, _) => self.full += 1,
