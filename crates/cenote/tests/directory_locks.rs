@@ -543,7 +543,7 @@ fn misuse_is_an_error() {
             drop(guard);
             assert!(matches!(
                 pool.rwlock::<[u64; 2]>("value").map(drop),
-                Err(Error::InvalidOption { .. })
+                Err(Error::OtherValueSize { has: 8, asked: 16 })
             ));
             assert!(matches!(
                 pool.existing_rwlock::<u64>("other").map(drop),
