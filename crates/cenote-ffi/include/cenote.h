@@ -511,7 +511,8 @@ int cenote_object_delete(const struct cenote_objects *objects,
                          size_t id_size);
 
 // Makes an object of so many bytes, which begin at a multiple of 64 and are undefined: what another object had. Nobody
-// else sees it until it is sealed. If this process dies before that, the object is gone. Options may be null.
+// else sees it until it is sealed. If this process dies before that, the object is gone. A thread seals or aborts its
+// objects before it ends: those that it leaves stay until its process ends. Options may be null.
 //
 // Errors: those of cenote_object_put. Writer and bytes are null then.
 //
@@ -531,7 +532,8 @@ int cenote_object_create(const struct cenote_objects *objects,
 // outcome, but for EPERM and EINVAL.
 //
 // Errors: EEXIST if another one has the id by now, and is not to be replaced: this one is gone; ENOMEM if the pool is
-// full, the same; EPERM if another thread has made it; EINVAL if it is null, sealed or aborted.
+// full, the same; ESTALE in a child of the process that opened the pool, the same; EPERM if another thread has made
+// it; EINVAL if it is null, sealed or aborted.
 //
 // Cost: an insert into an ordered map, a sync store or two.
 //
@@ -552,8 +554,8 @@ int cenote_object_abort(struct cenote_object_writer *writer);
 //
 // Errors: ENOENT if there is none, and no limit; ETIMEDOUT if there was none until the time was over; EINVAL if a
 // pointer is null, the id has more than 4,096 bytes, or the limit is no time; EAGAIN if the pool has no place for
-// another thread; ENOMEM if it has none for the view; ESTALE in a child of the process that opened the pool; EIO if
-// the pool is damaged. View and bytes are null then.
+// another thread; ENOMEM if it has none for the view, as in a process that views for the first time while it is full;
+// ESTALE in a child of the process that opened the pool; EIO if the pool is damaged. View and bytes are null then.
 //
 // Cost: a search of an ordered map, a sequentially consistent store; the first time since eviction came by, an
 // exchange.
@@ -585,7 +587,8 @@ int cenote_object_metadata(const struct cenote_object_view *view,
 //
 // Errors: EINVAL if it is null or closed.
 //
-// Cost: two sync stores and a sync load; if the object is deleted, and this was its last view, that of its removal.
+// Cost: two sync stores and a sync load; if the object is deleted, a scan of the slots of all processes, and if this
+// was its last view, its removal.
 //
 // Preconditions: It is null or open, and no thread reads its bytes any more.
 int cenote_object_view_close(struct cenote_object_view *view);

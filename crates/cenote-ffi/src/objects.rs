@@ -73,16 +73,28 @@ fn of_thread(
     store: &Arc<Named>,
     open: impl FnOnce(&Named) -> cenote::Result<Objects>,
 ) -> Result<Rc<Objects>, Refusal> {
-    STORES.with_borrow_mut(|stores| {
-        let is_it = |(named, _): &&(Weak<Named>, _)| std::ptr::eq(named.as_ptr(), Arc::as_ptr(store));
-        if let Some((_, objects)) = stores.iter().find(is_it) {
-            return Ok(objects.clone());
-        }
-        stores.retain(|(named, _)| named.strong_count() > 0);
-        let objects = Rc::new(open(store)?);
-        stores.push((Arc::downgrade(store), objects.clone()));
-        Ok(objects)
-    })
+    let is_it = |(named, _): &&(Weak<Named>, _)| std::ptr::eq(named.as_ptr(), Arc::as_ptr(store));
+    // A thread that is about to end has forgotten them already.
+    let known = STORES.try_with(|stores| {
+        let stores = stores.borrow();
+        stores.iter().find(is_it).map(|(_, objects)| objects.clone())
+    });
+    if let Ok(Some(objects)) = known {
+        return Ok(objects);
+    }
+    let objects = Rc::new(open(store)?);
+    forget_closed();
+    let _ = STORES.try_with(|stores| {
+        stores.borrow_mut().push((Arc::downgrade(store), objects.clone()));
+    });
+    Ok(objects)
+}
+
+/// Lets this thread's handles on closed stores go.
+fn forget_closed() {
+    let _ = STORES.try_with(|stores| {
+        stores.borrow_mut().retain(|(named, _)| named.strong_count() > 0);
+    });
 }
 
 /// This thread's handle on a store of C's.
@@ -240,7 +252,7 @@ pub unsafe extern "C" fn cenote_objects_close(objects: *mut CenoteObjects) -> c_
     run_slowly(|| {
         // SAFETY: as the caller says.
         drop(unsafe { take_back(objects) }?);
-        STORES.with_borrow_mut(|stores| stores.retain(|(named, _)| named.strong_count() > 0));
+        forget_closed();
         Ok(0)
     })
 }

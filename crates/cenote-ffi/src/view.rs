@@ -33,8 +33,8 @@ impl Kind for CenoteObjectView {
 ///
 /// Errors: ENOENT if there is none, and no limit; ETIMEDOUT if there was none until the time was over; EINVAL if a
 /// pointer is null, the id has more than 4,096 bytes, or the limit is no time; EAGAIN if the pool has no place for
-/// another thread; ENOMEM if it has none for the view; ESTALE in a child of the process that opened the pool; EIO if
-/// the pool is damaged. View and bytes are null then.
+/// another thread; ENOMEM if it has none for the view, as in a process that views for the first time while it is full;
+/// ESTALE in a child of the process that opened the pool; EIO if the pool is damaged. View and bytes are null then.
 ///
 /// Cost: a search of an ordered map, a sequentially consistent store; the first time since eviction came by, an
 /// exchange.
@@ -131,7 +131,8 @@ pub unsafe extern "C" fn cenote_object_metadata(
 ///
 /// Errors: EINVAL if it is null or closed.
 ///
-/// Cost: two sync stores and a sync load; if the object is deleted, and this was its last view, that of its removal.
+/// Cost: two sync stores and a sync load; if the object is deleted, a scan of the slots of all processes, and if this
+/// was its last view, its removal.
 ///
 /// # Safety
 ///

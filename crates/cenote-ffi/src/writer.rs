@@ -30,7 +30,8 @@ impl Kind for CenoteObjectWriter {
 }
 
 /// Makes an object of so many bytes, which begin at a multiple of 64 and are undefined: what another object had. Nobody
-/// else sees it until it is sealed. If this process dies before that, the object is gone. Options may be null.
+/// else sees it until it is sealed. If this process dies before that, the object is gone. A thread seals or aborts its
+/// objects before it ends: those that it leaves stay until its process ends. Options may be null.
 ///
 /// Errors: those of cenote_object_put. Writer and bytes are null then.
 ///
@@ -99,7 +100,8 @@ unsafe fn taken(writer: *mut CenoteObjectWriter) -> Result<Box<CenoteObjectWrite
 /// outcome, but for EPERM and EINVAL.
 ///
 /// Errors: EEXIST if another one has the id by now, and is not to be replaced: this one is gone; ENOMEM if the pool is
-/// full, the same; EPERM if another thread has made it; EINVAL if it is null, sealed or aborted.
+/// full, the same; ESTALE in a child of the process that opened the pool, the same; EPERM if another thread has made
+/// it; EINVAL if it is null, sealed or aborted.
 ///
 /// Cost: an insert into an ordered map, a sync store or two.
 ///

@@ -167,6 +167,52 @@ static void processes(const cenote_objects *objects) {
     IS(0, cenote_object_view_close(seen(objects, "half", "whole")));
 }
 
+// What a killed process was writing to one store is room for another one.
+static void room_of_the_dead(const cenote_objects *objects) {
+    static char bytes[48 << 20];
+    pid_t child = start();
+    if (child == 0) {
+        cenote_pool *pool;
+        cenote_objects *other;
+        cenote_object_writer *writer;
+        void *room;
+        IS(0, cenote_pool_open(path, &pool));
+        IS(0, cenote_objects_open_or_create(pool, "other", NULL, &other));
+        IS(0, cenote_object_create(other, "large", 5, sizeof bytes, NULL, &writer, &room));
+        kill(getpid(), SIGKILL);
+    }
+    IS(child, waitpid(child, NULL, 0));
+    IS(0, cenote_object_put(objects, "large", 5, bytes, sizeof bytes, NULL));
+    IS(0, cenote_object_delete(objects, "large", 5));
+}
+
+static void limits(const cenote_objects *objects) {
+    static char id[4097];
+    cenote_object_view *view;
+    const void *data;
+    uint64_t size;
+    struct timespec while_it_ends = {.tv_sec = 0, .tv_nsec = 5000000};
+    struct timespec long_time = {.tv_sec = 3600, .tv_nsec = 0};
+    IS(EINVAL, cenote_object_get(objects, id, sizeof id, NULL, &view, &data, &size));
+    IS(EINVAL, cenote_object_get(objects, id, sizeof id, &long_time, &view, &data, &size));
+    IS(EINVAL, cenote_object_delete(objects, id, sizeof id));
+    IS(EINVAL, cenote_object_put(objects, id, sizeof id, "", 0, NULL));
+    IS(ENOENT, cenote_object_delete(objects, id, sizeof id - 1));
+    cenote_object_options options = {.ttl_ms = 1};
+    IS(0, cenote_object_put(objects, "short", 5, "lived", 5, &options));
+    nanosleep(&while_it_ends, NULL);
+    IS(ENOENT, cenote_object_delete(objects, "short", 5));
+}
+
+static cenote_objects *at_exit;
+
+static void last(void) {
+    IS(0, put(at_exit, "last", "words"));
+    IS(0, cenote_object_view_close(seen(at_exit, "last", "words")));
+    IS(0, cenote_object_delete(at_exit, "last", 4));
+    IS(0, cenote_objects_close(at_exit));
+}
+
 int main(int count, char **arguments) {
     cenote_pool *pool;
     cenote_objects *objects, *cache;
@@ -179,6 +225,8 @@ int main(int count, char **arguments) {
     writers(objects);
     threads(objects);
     processes(objects);
+    room_of_the_dead(objects);
+    limits(objects);
     // A cache holds the newest, and refuses nothing that fits.
     cenote_objects_options settings = {.quota = 1 << 20, .ttl_ms = 0, .evict = 1};
     IS(0, cenote_objects_open_or_create(pool, "cache", &settings, &cache));
@@ -194,6 +242,9 @@ int main(int count, char **arguments) {
     IS(0, cenote_objects_close(small));
     IS(0, cenote_objects_close(cache));
     IS(0, cenote_objects_close(objects));
+    IS(0, cenote_objects_open(pool, "store", &at_exit));
+    IS(0, put(at_exit, "first", "words"));
+    atexit(last);
     IS(0, cenote_pool_close(pool));
     puts("all is well");
     return 0;

@@ -1,11 +1,13 @@
 //! Deleting an object, and releasing a storage: a thread takes it out of a slot, and checks whether it can be freed.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::ObjectStore;
 use super::layout::{DELETED, EVICTED, Named, Storage, VIEWED, name_key, storage_key};
 use super::read::{Holding, Viewed};
 use super::slots::{Slots, releasing};
+use super::write::{check_id, has_expired};
 use crate::error::Result;
 use crate::index::common::guidelines::Guidelines;
 use crate::memory::checked::sync_word;
@@ -21,8 +23,15 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: that of two [`OrderedMap::remove`](crate::OrderedMap::remove), an exchange, and two sync stores; if it was
     /// ever viewed, a scan of the slots of all processes.
     pub fn delete(&self, id: &[u8]) -> Result<bool> {
+        check_id(id)?;
         self.finish_deferred();
-        self.delete_if(id, |_| true)
+        // One whose time is over is deleted too, and was none any more.
+        let was_there = Cell::new(false);
+        let wants = |named: &Named| {
+            was_there.set(!has_expired(self.mem(), named.expires));
+            true
+        };
+        Ok(self.delete_if(id, wants)? && was_there.get())
     }
 
     /// Deletes the object of an id if it is wanted. Returns whether it was there, and was wanted.
@@ -58,13 +67,15 @@ impl<M: Memory> ObjectStore<M> {
     pub(super) fn release(&self, slot: SyncWord, named: Named) {
         match begin_release(self.worker(), &self.slots, slot, named) {
             Ok(None) => {}
-            Ok(Some(state)) => self.finish_release(slot, named.number, may_be_held(state)),
+            Ok(Some(state)) => {
+                self.finish_release(slot, named.number, may_be_held(state));
+            }
             Err(_) => self.slots.defer(slot, named.number),
         }
     }
 
-    /// Removes the storage that a slot is releasing, unless somebody holds it.
-    fn finish_release(&self, slot: SyncWord, number: u64, may_be_held: bool) {
+    /// Removes the storage that a slot is releasing, unless somebody holds it. Whether that is done, and not deferred.
+    fn finish_release(&self, slot: SyncWord, number: u64, may_be_held: bool) -> bool {
         let done = (|| {
             if may_be_held && self.is_held(number, None)? && !mutant::is(Mutant::HeldRemoved) {
                 return Ok(());
@@ -75,16 +86,24 @@ impl<M: Memory> ObjectStore<M> {
             Ok(()) => free_slot(&self.slots, slot),
             Err(_) => self.slots.defer(slot, number),
         }
+        done.is_ok()
     }
 
-    /// Finishes a release that has failed, because there was no room for it. If it fails again, it is left for later.
+    /// Finishes releases that have failed, because there was no room for them. One that fails again is left for later,
+    /// with those behind it.
     pub(super) fn finish_deferred(&self) {
         if self.worker().is_forked() {
             return;
         }
-        let Some((slot, number)) = self.slots.deferred() else {
-            return;
-        };
+        while let Some((slot, number)) = self.slots.deferred() {
+            if !self.finish(slot, number) {
+                return;
+            }
+        }
+    }
+
+    /// Finishes a release. Whether it is done, and not deferred once more.
+    fn finish(&self, slot: SyncWord, number: u64) -> bool {
         let is_deleted: Result<bool> = (|| {
             let _pin = self.worker().pin()?;
             // PAIRS WITH: index::objects::slots::for_each_table
@@ -97,8 +116,14 @@ impl<M: Memory> ObjectStore<M> {
         })();
         match is_deleted {
             Ok(true) => self.finish_release(slot, number, true),
-            Ok(false) => free_slot(&self.slots, slot),
-            Err(_) => self.slots.defer(slot, number),
+            Ok(false) => {
+                free_slot(&self.slots, slot);
+                true
+            }
+            Err(_) => {
+                self.slots.defer(slot, number);
+                false
+            }
         }
     }
 
@@ -158,7 +183,7 @@ pub(crate) fn end_view_at<M: Memory>(worker: &Rc<Worker<M>>, header: u64, slots:
         Ok(None) => {}
         Ok(Some(state)) => match ObjectStore::at(worker.clone(), header, Guidelines::SP) {
             // A failure is deferred.
-            Ok(store) => store.finish_release(slot, number, may_be_held(state)),
+            Ok(store) => drop(store.finish_release(slot, number, may_be_held(state))),
             Err(_) => slots.defer(slot, number),
         },
         Err(_) => slots.defer(slot, number),

@@ -15,6 +15,7 @@ use super::layout::{
     DELETED, EVICTED, SEALED, SLOTS, STORAGES, Storage, VISITED, name_key, now_ms, number_of, storage_key,
 };
 use super::recount::Recount;
+use super::recover::recover_objects;
 use super::write::has_expired;
 use crate::error::{Error, Result};
 use crate::index::ordered::range::Range;
@@ -68,7 +69,8 @@ impl<M: Memory> ObjectStore<M> {
             Err(error @ Error::Full { .. }) => error,
             done => return done,
         };
-        let _ = self.sweep_gone();
+        // Other stores of the pool have room, too, of processes that are gone.
+        recover_objects(self.map.worker());
         self.finish_deferred();
         let most = self.worker().geometry().parameters.max_frames * FRAME;
         if needed > most {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::ObjectStore;
 use super::layout::{ID_MAX, NAMES, Named, STORAGES, Storage, VIEWED, name_key};
 use super::settings::unless_0;
-use super::write::has_expired;
+use super::write::{check_id, has_expired};
 use crate::error::Result;
 use crate::index::ordered::range::Range;
 use crate::memory::Memory;
@@ -72,6 +72,7 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// Cost: that of [`OrderedMap::get`](crate::OrderedMap::get), and three misses.
     pub fn stat(&self, id: &[u8]) -> Result<Option<ObjectInfo>> {
+        check_id(id)?;
         let _pin = self.worker().pin()?;
         let named = self.find(&name_key(id))?;
         named

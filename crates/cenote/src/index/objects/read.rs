@@ -7,7 +7,7 @@ use super::ObjectStore;
 use super::layout::{DELETED, Named, Storage, VIEWED, VISITED, name_key};
 use super::settings::unless_0;
 use super::slots::held;
-use super::write::has_expired;
+use super::write::{check_id, has_expired};
 use crate::error::{Error, Result};
 use crate::memory::checked::{published, sync_word};
 use crate::memory::{Memory, SyncWord};
@@ -73,6 +73,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: that of [`OrderedMap::get`](crate::OrderedMap::get), a sequentially consistent store, and a sync load; the
     /// first time since eviction came by, an exchange.
     pub fn view(&self, id: &[u8]) -> Result<Option<Viewed>> {
+        check_id(id)?;
         let key = name_key(id);
         loop {
             let mut has_passed = false;

@@ -199,6 +199,7 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// Cost: that of [`OrderedMap::get`](crate::OrderedMap::get).
     pub fn contains(&self, id: &[u8]) -> Result<bool> {
+        check_id(id)?;
         Ok(self
             .find(&name_key(id))?
             .is_some_and(|named| !has_expired(self.mem(), named.expires)))
@@ -213,18 +214,24 @@ impl<M: Memory> ObjectStore<M> {
     }
 }
 
+/// Whether an object can have this id.
+pub(super) fn check_id(id: &[u8]) -> Result<()> {
+    match id.len() <= ID_MAX {
+        true => Ok(()),
+        false => Err(Error::KeyTooLong {
+            len: id.len(),
+            max: ID_MAX,
+        }),
+    }
+}
+
 /// Whether the time of an object is over.
 pub(super) fn has_expired<M: Memory>(mem: &M, expires: u64) -> bool {
     expires != 0 && now_ms(mem) >= expires
 }
 
 fn check(id: &[u8], size: u64, new: &NewObject<'_>) -> Result<()> {
-    if id.len() > ID_MAX {
-        return Err(Error::KeyTooLong {
-            len: id.len(),
-            max: ID_MAX,
-        });
-    }
+    check_id(id)?;
     if size > SIZE_MAX || new.metadata.len() > METADATA_MAX {
         return Err(Error::InvalidOption {
             option: Setting::ObjectSize,
