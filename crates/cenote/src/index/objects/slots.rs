@@ -186,7 +186,7 @@ impl<M: Memory> ObjectStore<M> {
                 let referred = words
                     .step_by(8)
                     .take(((len - (LINE - 1).min(len)) / 8) as usize)
-                    // PAIRS WITH: index::objects::read::hold, index::objects::write::make_beside, index::objects::delete::begin_release, index::objects::delete::finish_deferred
+                    // PAIRS WITH: index::objects::read::hold, index::objects::write::make_beside, index::objects::delete::begin_release, index::objects::delete::finish
                     .filter_map(|at| referred(sync_word(at).load(mem)))
                     .collect();
                 each(Table {
