@@ -72,6 +72,8 @@ enum Command {
     Export(commands::export::Args),
     /// Put, print, list and delete objects: bytes that are written once, and viewed where they are
     Object(commands::object::Args),
+    /// Drop maps and object stores by their names, while others use them
+    Drop(commands::drop::Args),
     /// Run a command under a lock that survives its owners
     Lock(commands::lock::Args),
     /// Answer for locks that processes and machines share without a pool
@@ -139,6 +141,7 @@ fn main() -> ExitCode {
         Command::Load(args) => commands::load::run(args, &out),
         Command::Export(args) => commands::export::run(args, &out),
         Command::Object(args) => commands::object::run(args, &out),
+        Command::Drop(args) => commands::drop::run(args, &out),
         Command::Lock(args) => commands::lock::run(args, &out),
         Command::Lockd(args) => commands::lockd::run(args, &out),
         Command::Cluster(args) => commands::cluster::run(args, &out),

@@ -240,6 +240,29 @@ pub unsafe extern "C" fn cenote_objects_open_or_create(
     })
 }
 
+/// Drops the object store of a name. The name is free at once. Who has the store open gets EIDRM from then on; views
+/// stay as they are, and what they show comes back when they are closed, and the next store is dropped or this process
+/// ends.
+///
+/// Errors: EINVAL if the pool is null, or the name is too long or empty, or is that of something that cannot be
+/// dropped; ENOENT if there is none of the name; else those of cenote_objects_open.
+///
+/// Cost: that of cenote_objects_open, and a removal for each object; if a thread reads all the time, a tenth of a
+/// second.
+///
+/// # Safety
+///
+/// The pool is null or open; the name ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cenote_objects_drop(pool: *const CenotePool, name: *const c_char) -> c_int {
+    run_slowly(|| {
+        // SAFETY: as the caller says.
+        let (pool, name) = unsafe { (look(pool)?, self::name(name)?) };
+        let _ = pool.pool.pool().drop_named(name)?;
+        Ok(0)
+    })
+}
+
 /// Closes an object store. Views and writers of it stay as they are.
 ///
 /// Errors: EINVAL if it is null or closed.

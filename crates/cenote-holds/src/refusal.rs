@@ -79,7 +79,7 @@ pub fn errno_of(error: &Error) -> c_int {
         Error::Full { .. } => libc::ENOMEM,
         Error::Quota { .. } => libc::EDQUOT,
         Error::LockHeld { .. } | Error::Busy | Error::Repairing { .. } => libc::EBUSY,
-        Error::LockRemoved => libc::EIDRM,
+        Error::LockRemoved | Error::Dropped => libc::EIDRM,
         Error::NoSuch { .. } => libc::ENOENT,
         Error::Forked => libc::ESTALE,
         Error::Corrupt { .. } => libc::EIO,

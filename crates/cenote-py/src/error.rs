@@ -36,7 +36,7 @@ exceptions! {
     RepairingError(Error): "The pool is being repaired; nobody else can use it until that has ended.";
     DeadlockError(Error): "This thread holds the lock already, and would wait for itself.";
     HeldError(Error): "The lock cannot be removed, as a thread holds it.";
-    RemovedError(Error): "The lock has been removed since it was opened; open it by its name again.";
+    RemovedError(Error): "The lock has been removed since it was opened, or the map or object store dropped; open it by its name again.";
     WrongTokenError(Error): "The token is not that of the group.";
     MemberTakenError(Error): "The group has a living member of this name.";
 }
@@ -70,7 +70,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
         Error::OtherKind { .. } => exceptions::WrongKindError::new_err(text),
         Error::Deadlock => exceptions::DeadlockError::new_err(text),
         Error::LockHeld { .. } => exceptions::HeldError::new_err(text),
-        Error::LockRemoved => exceptions::RemovedError::new_err(text),
+        Error::LockRemoved | Error::Dropped => exceptions::RemovedError::new_err(text),
         Error::MemberTaken { .. } => exceptions::MemberTakenError::new_err(text),
         Error::WrongToken { .. } => exceptions::WrongTokenError::new_err(text),
         Error::Repairing { .. } => exceptions::RepairingError::new_err(text),

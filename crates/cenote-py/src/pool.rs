@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cenote::locks::Timeout;
-use cenote::{Error, Options, parse_size};
+use cenote::{Dropped, Error, Options, parse_size};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
@@ -281,6 +281,15 @@ impl Pool {
         let pool = self.open.current()?.0;
         let recovered = py.detach(|| pool.recover()).map_err(raise)?;
         Ok((recovered.processes, recovered.workers))
+    }
+
+    /// Drops a map, an ordered map or an object store. Its name is free at once; who has it open gets RemovedError, and
+    /// views of objects stay. Whether all its memory is free: if not, somebody uses it still, and what is left comes
+    /// back with a later call of this or of `collect`.
+    fn drop(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        let pool = self.open.current()?.0;
+        let dropped = py.detach(|| pool.drop_named(name)).map_err(raise)?;
+        Ok(dropped == Dropped::Freed)
     }
 
     /// Removes a lock, as soon as nobody holds it, or within `timeout` seconds (None: for ever). Its name is free then,

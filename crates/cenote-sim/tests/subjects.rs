@@ -173,6 +173,11 @@ fn places() {
 }
 
 #[test]
+fn drops() {
+    all_cases(Subject::Drops);
+}
+
+#[test]
 fn objects() {
     all_cases(Subject::Objects);
 }

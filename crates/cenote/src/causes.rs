@@ -165,6 +165,9 @@ pub enum Structure {
     /// A map of either kind.
     #[error("map")]
     Map,
+    /// A map of either kind, or an object store.
+    #[error("map or object store")]
+    MapOrObjects,
     /// A map without an order.
     #[error("hash map")]
     HashMap,

@@ -200,6 +200,9 @@ pub enum Error {
     /// The lock was removed after the handle on it was opened.
     #[error("the lock has been removed since it was opened; open it by its name again")]
     LockRemoved,
+    /// What the handle is for was dropped after it was opened.
+    #[error("it has been dropped since it was opened; open it by its name again")]
+    Dropped,
     /// A semaphore has another number of permits.
     #[error("the semaphore {name:?} has {has} permits, not {asked}; ask for as many, or remove it first")]
     Permits {

@@ -70,6 +70,7 @@ pub use error::{Error, Result};
 pub use index::common::guidelines::Guidelines;
 pub use index::common::outcome::{Put, Replace};
 pub use index::common::value::Value;
+pub use index::dropping::Dropped;
 pub use index::hash::HashMap;
 pub use index::hash::iter::{Cursor, Iter};
 pub use index::ordered::OrderedMap;

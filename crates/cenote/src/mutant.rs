@@ -104,6 +104,17 @@ mutants! {
     JoinCacheKept = "join-cache-kept", "a process that joins keeps what its host's cache holds of the pool";
     LockFromTheLiving = "lock-from-the-living", "a worker that waits for a lock takes it although its owner lives";
     RepairUnasked = "repair-unasked", "a worker that attaches does not ask whether somebody repairs the pool";
+    DropsUncounted = "drops-uncounted", "who drops a structure does not tell the handles of others";
+    DropsUnseen = "drops-unseen", "a handle does not look whether something was dropped";
+    DropUnlocked = "drop-unlocked", "who drops a structure does not wait for its creator to finish";
+    DropUnmasked = "drop-unmasked", "recovery takes a structure that was dropped for one that was never published";
+    DropSeenBefore = "drop-seen-before", "who claims a dropped structure does not look again whether it is still there";
+    DropUnwaited = "drop-unwaited", "a dropped structure is taken apart while others use it";
+    DropCreationUnasked = "drop-creation-unasked", "a handle takes a structure that was made in the place of its own for its own";
+    DropDeadTrusted = "drop-dead-trusted", "a dropped structure is taken over before what its last claimant had begun is over";
+    DropViewsUnasked = "drop-views-unasked", "a dropped object store is taken apart while objects of it are viewed";
+    DropGoneAtOnce = "drop-gone-at-once", "an entry is free before its header is known to be retired";
+    DroppedNameRead = "dropped-name-read", "a name is taken as it was read although its entry was dropped meanwhile";
     RepairUncounted = "repair-uncounted", "who repairs counts who else is there before it says that it repairs";
     ReplaySkipped = "replay-skipped", "a dead owner's lock is taken over without its log";
     LogsNotApplied = "logs-not-applied", "recovery reads a record before the logs of the dead are applied";

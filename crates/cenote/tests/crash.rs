@@ -24,6 +24,8 @@ use cenote::memory::Mapped;
 use cenote::pod::instance::crash::Point;
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
+#[path = "crash/drops.rs"]
+mod drops;
 #[path = "crash/objects.rs"]
 mod objects;
 #[path = "crash/reserves.rs"]
@@ -77,13 +79,13 @@ fn options() -> Options {
 
 type Outcome = Result<(), String>;
 
-/// The points that these victims pass; `crash/objects.rs` and `crash_locks.rs` have the others, and `repairs.rs` those
-/// of a repairer.
+/// The points that these victims pass; `crash/objects.rs`, `crash/drops.rs` and `crash_locks.rs` have the others, and
+/// `repairs.rs` those of a repairer.
 fn points() -> impl Iterator<Item = &'static str> + Clone {
     let names = Point::ALL.iter().map(|point| point.name());
     names.filter(|name| {
         ![
-            "held.", "dlock.", "queue.", "shared.", "condvar.", "rename.", "repair.", "object.",
+            "held.", "dlock.", "queue.", "shared.", "condvar.", "rename.", "repair.", "object.", "drop.",
         ]
         .iter()
         .any(|prefix| name.starts_with(prefix))
@@ -104,6 +106,8 @@ fn play(role: &str, pool: &Path, journal: &Path) -> Outcome {
         "order noncoherent" => order::<Noncoherent>(pool, journal),
         "objects coherent" => objects::work::<Coherent>(pool, journal),
         "objects noncoherent" => objects::work::<Noncoherent>(pool, journal),
+        "drops coherent" => drops::work::<Coherent>(pool),
+        "drops noncoherent" => drops::work::<Noncoherent>(pool),
         "tasks coherent" => tasks::work::<Coherent>(pool, journal),
         "tasks noncoherent" => tasks::work::<Noncoherent>(pool, journal),
         "fill coherent" => reserves::fill(pool),
@@ -587,6 +591,7 @@ fn orchestrate() -> Outcome {
         }
     }
     objects::all(folder.path(), &log, wanted, &mut kills, &mut failures);
+    drops::all(folder.path(), &log, wanted, &mut kills, &mut failures);
     group::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     reserves::all(folder.path(), &log, &wanted, &mut kills, &mut failures);
     spare::all(folder.path(), &log, &wanted, &mut kills, &mut failures);

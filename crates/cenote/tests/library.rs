@@ -10,6 +10,7 @@ mod cost;
 mod damaged_maps;
 mod damaged_records;
 mod directory_lock;
+mod dropping;
 mod ends;
 mod lease;
 mod lock_files;

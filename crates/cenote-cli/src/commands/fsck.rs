@@ -120,6 +120,13 @@ fn contents(report: &FsckReport, text: &mut String) {
             removed => writeln!(text, "; repaired: {} removed", count(removed)),
         };
     }
+    if report.dropped > 0 {
+        let _ = writeln!(
+            text,
+            "{} maps or object stores were dropped and are still in use",
+            count(report.dropped)
+        );
+    }
     for list in &report.tasks {
         let _ = writeln!(
             text,

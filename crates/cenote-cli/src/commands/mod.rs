@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod create;
 pub mod del;
 pub mod demo;
+pub mod drop;
 pub mod export;
 pub mod fsck;
 pub mod get;

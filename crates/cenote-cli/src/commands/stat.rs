@@ -284,6 +284,13 @@ fn reclamation(stat: &Stat, lines: &mut Lines) {
             ),
         );
     }
+    if stat.dropped > 0 {
+        let text = format!(
+            "{} maps or object stores that are still in use",
+            count(stat.dropped)
+        );
+        lines.line("dropped", text);
+    }
     for laggard in &stat.laggards {
         lines.line(
             "laggard",

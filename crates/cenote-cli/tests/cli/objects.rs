@@ -47,3 +47,35 @@ fn objects_are_put_printed_listed_and_deleted() {
         assert_eq!(cache["evictions"]["objects"], 4, "{stat}");
     }
 }
+
+#[test]
+fn maps_and_object_stores_are_dropped() {
+    for kind in ["", "--noncoherent"] {
+        let here = Here::new();
+        here.ok(&format!("create ./pool --size 1MiB --max 64MiB {kind}"));
+        std::fs::write(here.path("file"), vec![7; 300_000]).unwrap();
+        here.ok("put ./pool key value");
+        here.ok("put ./pool key value --map other");
+        here.ok("object put ./pool one ./file");
+        assert!(here.fails(1, "drop ./pool none").contains("none"));
+        here.fails(2, "drop ./pool");
+        let dropped = here.json("drop ./pool other objects");
+        assert_eq!(
+            dropped["dropped"][1],
+            serde_json::json!({ "name": "objects", "is_freed": true })
+        );
+        assert!(here.fails(1, "get ./pool key --map other").contains("other"));
+        assert_eq!(here.ok("get ./pool key").trim(), "value");
+        let report = here.json("fsck ./pool");
+        assert_eq!(
+            (&report["leaked_bytes"], &report["dropped"]),
+            (&0.into(), &0.into()),
+            "{report}"
+        );
+        assert_eq!(report["objects"], serde_json::json!([]));
+        assert_eq!(report["maps"].as_array().map(Vec::len), Some(1));
+        here.ok("lock ./pool a -- true");
+        here.fails(1, "drop ./pool a");
+        assert_eq!(here.ok("drop ./pool default").trim(), "dropped \"default\"");
+    }
+}

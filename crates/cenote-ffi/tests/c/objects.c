@@ -204,6 +204,35 @@ static void limits(const cenote_objects *objects) {
     IS(ENOENT, cenote_object_delete(objects, "short", 5));
 }
 
+static void dropped(cenote_pool *pool) {
+    cenote_objects *objects, *again;
+    IS(EINVAL, cenote_objects_drop(NULL, "gone"));
+    IS(EINVAL, cenote_objects_drop(pool, NULL));
+    IS(EINVAL, cenote_objects_drop(pool, ""));
+    IS(ENOENT, cenote_objects_drop(pool, "gone"));
+    IS(0, cenote_objects_open_or_create(pool, "gone", NULL, &objects));
+    IS(0, put(objects, "a", "seen"));
+    cenote_object_view *view = seen(objects, "a", "seen");
+    const void *data;
+    uint64_t size;
+    cenote_object_view *other;
+    IS(0, cenote_object_get(objects, "a", 1, NULL, &other, &data, &size));
+    IS(0, cenote_objects_drop(pool, "gone"));
+    IS(EIDRM, put(objects, "b", "late"));
+    IS(EIDRM, missing(objects, "a", NULL));
+    IS(0, memcmp(data, "seen", 4));
+    IS(0, cenote_object_view_close(other));
+    IS(0, cenote_objects_open_or_create(pool, "gone", NULL, &again));
+    IS(ENOENT, missing(again, "a", NULL));
+    IS(0, put(again, "a", "new"));
+    IS(EIDRM, put(objects, "b", "late"));
+    IS(0, cenote_object_view_close(view));
+    IS(0, cenote_objects_close(objects));
+    IS(0, cenote_object_view_close(seen(again, "a", "new")));
+    IS(0, cenote_objects_close(again));
+    IS(0, cenote_objects_drop(pool, "gone"));
+}
+
 static cenote_objects *at_exit;
 
 static void last(void) {
@@ -227,6 +256,7 @@ int main(int count, char **arguments) {
     processes(objects);
     room_of_the_dead(objects);
     limits(objects);
+    dropped(pool);
     // A cache holds the newest, and refuses nothing that fits.
     cenote_objects_options settings = {.quota = 1 << 20, .ttl_ms = 0, .evict = 1};
     IS(0, cenote_objects_open_or_create(pool, "cache", &settings, &cache));

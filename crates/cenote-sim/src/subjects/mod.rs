@@ -9,6 +9,7 @@ mod condvar;
 mod crowded;
 mod death_notices;
 mod directory_locks;
+mod drops;
 mod epochs;
 pub(crate) mod gathering;
 mod group;
@@ -143,6 +144,8 @@ pub enum Subject {
     Places,
     /// The same, of which some have the pool alone for a while, as who repairs it.
     Repairs,
+    /// Maps and object stores that are dropped by their names.
+    Drops,
     /// An object store.
     Objects,
     /// A task list, in three phases.
@@ -200,7 +203,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -222,6 +225,7 @@ impl Subject {
         Self::Instances,
         Self::Places,
         Self::Repairs,
+        Self::Drops,
         Self::Objects,
         Self::Tasks,
         Self::Spin,
@@ -282,6 +286,7 @@ impl Subject {
             Self::Instances => "instances",
             Self::Places => "places",
             Self::Repairs => "repairs",
+            Self::Drops => "drops",
             Self::Objects => "objects",
             Self::Tasks => "tasks",
             Self::Spin => "spin",
@@ -430,6 +435,7 @@ impl Subject {
             Self::Names => names::scenario(load, parameters),
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Repairs => repairs::scenario(load, parameters),
+            Self::Drops => drops::scenario(load, parameters),
             Self::Objects => objects::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
             Self::Spin => locks::scenario(load, LockKind::Spin, parameters),

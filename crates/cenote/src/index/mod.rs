@@ -8,6 +8,7 @@ pub mod baseline;
 pub mod common;
 #[cfg(feature = "baselines")]
 mod compared;
+pub mod dropping;
 pub mod hash;
 pub mod objects;
 pub mod ordered;

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use super::trim::Trimmer;
 use crate::error::{Error, Result};
+use crate::index::dropping::Finisher;
 use crate::index::objects::recover::recover_objects;
 use crate::memory::{LocalWord, Memory};
 use crate::pod::death::watch::Watch;
@@ -228,7 +229,7 @@ impl Drop for BackgroundThread {
 
 fn run<M: Memory>(worker: &Rc<Worker<M>>, mut flush_server: FlushServer, background_work: &BackgroundWork) {
     let mut watch = Watch::default();
-    let mut trimmer = Trimmer::default();
+    let (mut trimmer, mut finisher) = (Trimmer::default(), Finisher::default());
     let mut looked = Instant::now();
     let mut ticked = Instant::now();
     loop {
@@ -253,6 +254,10 @@ fn run<M: Memory>(worker: &Rc<Worker<M>>, mut flush_server: FlushServer, backgro
             }
             if watch.poll(worker, is_due).processes > 0 {
                 recover_objects(worker);
+            }
+            if is_due {
+                // What fails now is tried again.
+                let _ = finisher.tick(worker);
             }
             longest = longest.min(watch.timeout());
         }

@@ -33,8 +33,9 @@ use crate::pod::format::superblock::HOLES;
 use crate::pod::group::{self, Audited};
 use crate::pod::names::directory::{
     self, Entry, KIND_BASELINE, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS,
-    KIND_OBJECTS, KIND_ORDERED, KIND_TASKS,
+    KIND_OBJECTS, KIND_ORDERED, KIND_TASKS, Named,
 };
+use crate::pod::names::dropping::{self, Claimed};
 use crate::pod::reclaim::{retire, vacant};
 use crate::pod::tasks::TaskList;
 
@@ -76,6 +77,8 @@ pub struct FsckReport {
     pub objects: Vec<ObjectsReport>,
     /// Each task list.
     pub tasks: Vec<TasksReport>,
+    /// Maps and object stores that were dropped and are still in use.
+    pub dropped: u64,
     /// Processes other than this one that have the pool open.
     pub other_processes: u32,
     /// Whether others wrote during the check: then what seems wrong may be their writes.
@@ -208,6 +211,9 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
     for entry in directory::entries(&**worker) {
         audit.walk_entry(entry);
     }
+    for entry in directory::dropped(worker).filter(|entry| !entry.is_gone()) {
+        audit.walk_dropped(entry);
+    }
     let problems = fsck_locks::walk(worker, |lock| audit.mark(lock, Mark::Reachable));
     problems.into_iter().for_each(|error| audit.problem(error));
     audit.walk_records()?;
@@ -245,18 +251,21 @@ impl<M: Memory> Audit<'_, M> {
 
     /// Marks what an entry of the directory refers to, whatever its name.
     fn walk_entry(&mut self, entry: Entry) {
-        let (worker, offset) = (self.worker, entry.offset);
+        let (worker, offset, named) = (self.worker, entry.offset, entry.unnamed());
         let name = match entry.name {
             Ok(name) => name,
             Err(error) => self.damaged_name(entry.index, error),
         };
         let walked = match entry.kind {
-            KIND_HASH => {
-                HashMap::at(worker.clone(), offset, Guidelines::SP).and_then(|map| self.walk_map(&map, name))
-            }
-            KIND_ORDERED => OrderedMap::at(worker.clone(), offset, Guidelines::SP)
+            KIND_HASH => worker
+                .pin()
+                .and_then(|_pin| HashMap::of(worker.clone(), named, Guidelines::SP))
+                .and_then(|map| self.walk_map(&map, name)),
+            KIND_ORDERED => worker
+                .pin()
+                .and_then(|_pin| OrderedMap::of(worker.clone(), named, KIND_ORDERED, Guidelines::SP))
                 .and_then(|map| self.walk_ordered(&map, name)),
-            KIND_OBJECTS => self.walk_objects(offset, name),
+            KIND_OBJECTS => self.walk_objects(named, name),
             KIND_TASKS => TaskList::at(worker.clone(), offset).and_then(|list| self.walk_tasks(&list, name)),
             KIND_GROUP => {
                 self.mark(offset, Mark::Reachable);
@@ -278,6 +287,43 @@ impl<M: Memory> Audit<'_, M> {
             KIND_LOCKS => fsck_locks::walk_array(worker, offset, |at| self.mark(at, Mark::Reachable)),
             _ => Err(Error::corrupt("the kind of a name", offset)),
         };
+        match walked {
+            // Meanwhile: it is among those that were dropped, or gone.
+            Ok(()) | Err(Error::Dropped) => {}
+            Err(error) => self.problem(error),
+        }
+    }
+
+    /// Marks what a structure has that was dropped and is still in use. Nobody takes it apart meanwhile.
+    fn walk_dropped(&mut self, entry: Entry) {
+        let (worker, kind, offset) = (self.worker, entry.kind, entry.offset);
+        let walked = (|| {
+            let _claim = match worker.pod().is_reader() {
+                true => None,
+                false => match dropping::claim(worker, &entry)? {
+                    Claimed::Structure(claim) => Some(claim),
+                    // Another worker takes it apart, or has done so.
+                    Claimed::ByAnother | Claimed::Over => return Ok(()),
+                },
+            };
+            let (mut reached, mut suspects) = (Vec::new(), Vec::new());
+            let reach = |offset| reached.push(offset);
+            let suspect = |error| suspects.push(error);
+            match kind {
+                KIND_HASH => HashMap::at(worker.clone(), offset, Guidelines::SP)?
+                    .audit(reach, suspect)
+                    .map(drop)?,
+                _ => OrderedMap::at(worker.clone(), offset, Guidelines::SP)?
+                    .audit(reach, suspect)
+                    .map(drop)?,
+            }
+            reached
+                .into_iter()
+                .for_each(|offset| self.mark(offset, Mark::Reachable));
+            suspects.into_iter().for_each(|error| self.problem(error));
+            self.report.dropped += 1;
+            Ok(())
+        })();
         if let Err(error) = walked {
             self.problem(error);
         }
@@ -357,14 +403,16 @@ impl<M: Memory> Audit<'_, M> {
     }
 
     /// An object store is an ordered map; what that has is marked although the rest is damaged.
-    fn walk_objects(&mut self, header: u64, name: String) -> Result<()> {
+    fn walk_objects(&mut self, named: Named, name: String) -> Result<()> {
         let (mut reached, mut suspects) = (Vec::new(), Vec::new());
-        let store = ObjectStore::at(self.worker.clone(), header, Guidelines::SP);
+        let pin = self.worker.pin()?;
+        let map = OrderedMap::of(self.worker.clone(), named.clone(), KIND_OBJECTS, Guidelines::SP)?;
+        let store = ObjectStore::of(self.worker.clone(), named, Guidelines::SP);
+        drop(pin);
         let removed = match &store {
             Ok(store) if self.repair => store.repair_objects()?,
             _ => 0,
         };
-        let map = OrderedMap::at(self.worker.clone(), header, Guidelines::SP)?;
         map.audit(|offset| reached.push(offset), |error| suspects.push(error))?;
         for offset in reached {
             self.mark(offset, Mark::Reachable);

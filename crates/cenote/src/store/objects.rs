@@ -14,6 +14,7 @@ use crate::index::objects::{
     end_view_at,
 };
 use crate::memory::{Coherent, Mapped, Memory};
+use crate::pod::names::dropping::Identity;
 
 /// A waiter polls this often, although it is woken: a thread that is to wake it may die before it does.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -165,7 +166,7 @@ impl<M: Memory> Objects<M> {
         Ok(viewed.map(|viewed| ObjectView {
             viewed,
             slots: self.store.slots().clone(),
-            header: self.store.header(),
+            identity: self.store.identity(),
             pool: self.pool.clone(),
         }))
     }
@@ -180,7 +181,7 @@ impl<M: Memory> Objects<M> {
             false => POLL_INTERVAL,
         };
         loop {
-            let event_count = self.store.prepare_wait();
+            let event_count = self.store.prepare_wait()?;
             if let Some(view) = self.get(id)? {
                 return Ok(Some(view));
             }
@@ -345,7 +346,7 @@ impl<M: Memory> Drop for ObjectWriter<M> {
 pub struct ObjectView<M: Memory = Coherent> {
     viewed: Viewed,
     slots: Arc<Slots>,
-    header: u64,
+    identity: Identity,
     pool: Pool<M>,
 }
 
@@ -392,7 +393,7 @@ impl<M: Memory> Drop for ObjectView<M> {
             return;
         }
         match self.pool.worker() {
-            Ok(worker) => end_view_at(&worker, self.header, &self.slots, self.viewed),
+            Ok(worker) => end_view_at(&worker, self.identity, &self.slots, self.viewed),
             Err(_) => self.slots.defer_view(self.viewed),
         }
     }

@@ -17,6 +17,7 @@ use super::reader::{open_to_read, read_head};
 use crate::causes::{HostError, Setting};
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
+use crate::index::dropping::{self, Dropped};
 use crate::index::hash::HashMap;
 use crate::index::hooks;
 use crate::index::objects::recover::recover_objects;
@@ -413,9 +414,24 @@ impl<M: Memory> Pool<M> {
         )
     }
 
-    /// Frees all reclaimable objects: those of this thread, of threads that have ended or died, and of living threads
-    /// that are idle. Objects that a thread retires meanwhile may stay, and so do objects that it reads. Returns how
-    /// many were freed.
+    /// Drops a map, an ordered map or an object store: its name is free at once, and its memory comes back. All other
+    /// handles on it fail with [`Error::Dropped`](crate::Error::Dropped), in whatever process; views of objects stay.
+    ///
+    /// An operation that another thread has begun may still take effect. If a thread reads for longer than a tenth of a
+    /// second, or an object is viewed or being written, the memory comes back later: with the next call of this
+    /// function, of [`Pool::collect`], or of a [watching](Pool::watch) process's background thread.
+    ///
+    /// Cost: as of [`Pool::map`], some round trips, and that of a removal for each key or object.
+    ///
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind) of a group, a
+    /// task list or a lock ([`Pool::remove_lock`] removes those), [`Error::InvalidName`](crate::Error::InvalidName).
+    pub fn drop_named(&self, name: &str) -> Result<Dropped> {
+        dropping::drop_named(&self.worker()?, name)
+    }
+
+    /// Frees all reclaimable objects: those of this thread, of threads that have ended or died, of living threads that
+    /// are idle, and of what was [dropped](Pool::drop_named). Objects that a thread retires meanwhile may stay, and so
+    /// do objects that it reads. Returns how many were freed.
     ///
     /// On incoherent memory it waits until all hosts have dropped the freed objects from their caches, and until the
     /// processes of idle threads have freed theirs: some milliseconds for a hundred thousand objects. It gives up when
@@ -425,6 +441,7 @@ impl<M: Memory> Pool<M> {
     /// takes, and an add or two for each object that it frees.
     pub fn collect(&self) -> Result<u64> {
         let worker = self.worker()?;
+        dropping::finish_dropped(&worker)?;
         let mut freed = collect::free_all_and_chunks(&worker)?;
         if M::COHERENT {
             return Ok(freed);

@@ -21,7 +21,7 @@ use crate::pod::hosts::lease;
 use crate::pod::instance::failures::Failure;
 use crate::pod::names::directory::{
     self, KIND_DIRECTORY_LOCK, KIND_GROUP, KIND_HASH, KIND_LOCK, KIND_LOCKS, KIND_OBJECTS, KIND_ORDERED,
-    KIND_TASKS,
+    KIND_TASKS, Named,
 };
 use crate::pod::reclaim::backlog::{self, Amount, Backlog};
 use crate::pod::tasks::TaskList;
@@ -79,6 +79,8 @@ pub struct Stat {
     pub recent: Vec<RecoveryStat>,
     /// Groups.
     pub groups: Vec<GroupStat>,
+    /// Maps and object stores that were dropped, and whose memory has not come back yet.
+    pub dropped: u64,
     /// Damaged things, of which there are no figures.
     pub damaged: Vec<DamagedStat>,
     /// What this process could not recover of dead processes.
@@ -257,6 +259,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         tasks,
         locks,
         groups,
+        dropped,
     } = Things::of_directory(worker, &mut damage);
     let hosts = hosts(worker, &mut damage);
     Ok(Stat {
@@ -286,6 +289,7 @@ pub fn stat<M: Memory>(worker: &Rc<Worker<M>>, file_bytes: Option<u64>) -> Resul
         recoveries: RECOVERIES.load(mem),
         recent: recent(worker),
         groups,
+        dropped,
         damaged: damage.0,
         failures: pod.failures(),
         without_place: false,
@@ -380,33 +384,39 @@ struct Things {
     tasks: Vec<TasksStat>,
     locks: Vec<LockStat>,
     groups: Vec<GroupStat>,
+    dropped: u64,
 }
 
 impl Things {
     fn of_directory<M: Memory>(worker: &Rc<Worker<M>>, damage: &mut Damage) -> Self {
         let mut things = Self::default();
         for entry in directory::entries(&**worker) {
-            let (index, name) = (entry.index, entry.name);
-            let looked = match name {
+            let (index, named) = (entry.index, entry.unnamed());
+            let looked = match entry.name {
                 Ok(name) => things
-                    .add(worker, &name, entry.kind, entry.offset)
+                    .add(worker, &name, named)
                     .map_err(|error| (format!("{name:?}"), error)),
                 Err(error) => Err((format!("entry {index} of the directory"), error)),
             };
-            if let Err((what, error)) = looked {
-                damage.note(what, error);
+            match looked {
+                // Meanwhile.
+                Ok(()) | Err((_, Error::Dropped)) => {}
+                Err((what, error)) => damage.note(what, error),
             }
         }
+        things.dropped = directory::dropped(worker).count() as u64;
         things
     }
 
-    fn add<M: Memory>(&mut self, worker: &Rc<Worker<M>>, name: &str, kind: u64, at: u64) -> Result<()> {
-        let name = name.to_owned();
+    fn add<M: Memory>(&mut self, worker: &Rc<Worker<M>>, name: &str, named: Named) -> Result<()> {
+        let (name, kind, at) = (name.to_owned(), named.kind, named.offset);
+        let pin = worker.pin()?;
         let keys = match kind {
-            KIND_HASH => HashMap::at(worker.clone(), at, Guidelines::SP)?.len(),
-            KIND_ORDERED => OrderedMap::at(worker.clone(), at, Guidelines::SP)?.len(),
+            KIND_HASH => HashMap::of(worker.clone(), named, Guidelines::SP)?.len(),
+            KIND_ORDERED => OrderedMap::of(worker.clone(), named, kind, Guidelines::SP)?.len(),
             KIND_OBJECTS => {
-                let store = ObjectStore::at(worker.clone(), at, Guidelines::SP)?;
+                let store = ObjectStore::of(worker.clone(), named, Guidelines::SP)?;
+                drop(pin);
                 self.objects.push(ObjectsStat {
                     name,
                     bytes: store.bytes(),

@@ -9,6 +9,14 @@ use crate::pod::names::directory::{
 
 /// The offset of a named map, if it is of this kind.
 pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
+    match named.kind == kind {
+        true => Ok(named.offset),
+        false => Err(other(named)),
+    }
+}
+
+/// The error for a name that stands for something of another kind.
+pub(crate) fn other(named: Named) -> Error {
     let kind_of = |kind| match kind {
         KIND_HASH => Found::Is(Structure::HashMap),
         KIND_ORDERED => Found::Is(Structure::OrderedMap),
@@ -21,11 +29,8 @@ pub(crate) fn of_kind(named: Named, kind: u64) -> Result<u64> {
         KIND_GROUP => Found::Is(Structure::Group),
         _ => Found::Unknown,
     };
-    match named.kind == kind {
-        true => Ok(named.offset),
-        false => Err(Error::OtherKind {
-            kind: kind_of(named.kind),
-            name: named.name,
-        }),
+    Error::OtherKind {
+        kind: kind_of(named.kind),
+        name: named.name,
     }
 }

@@ -35,7 +35,7 @@ impl<M: Memory> HashMap<M> {
     /// The oldest level, if there is one; for tools.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn oldest_level(&self) -> Result<Option<Level>> {
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         self.oldest()
     }
 
@@ -92,7 +92,7 @@ impl<M: Memory> HashMap<M> {
         mut suspect: impl FnMut(Error),
     ) -> Result<Option<Audit>> {
         let worker = &*self.worker;
-        let mut pin = worker.pin()?;
+        let mut pin = self.pin()?;
         let mut audit = Audit::default();
         reach(self.header);
         let root = self.root().load(worker.mem());
@@ -111,7 +111,7 @@ impl<M: Memory> HashMap<M> {
             for group in 0..this.groups {
                 if group > 0 && group.is_multiple_of(GROUPS_A_PIN) && !is_pinned_for_all {
                     drop(pin);
-                    pin = worker.pin()?;
+                    pin = self.pin()?;
                     if !self.has_level(&this)? {
                         return Ok(None);
                     }

@@ -70,7 +70,7 @@ impl<M: Memory> HashMap<M> {
     ) -> Result<()> {
         let worker = &*self.worker;
         let mem = worker.mem();
-        let _pin = worker.pin()?;
+        let _pin = self.pin()?;
         let Some(level) = self.oldest()? else {
             (0..keys.len()).for_each(|n| each(n, None));
             return Ok(());

@@ -39,7 +39,7 @@ impl<M: Memory> HashMap<M> {
     pub fn step(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8])) -> Result<Option<Cursor>> {
         let mut position = from.0;
         while position < END {
-            let _pin = self.worker.pin()?;
+            let _pin = self.pin()?;
             let Some(level) = self.oldest()? else {
                 return Ok(None);
             };

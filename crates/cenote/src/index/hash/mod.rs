@@ -19,6 +19,7 @@
 pub mod audit;
 pub mod batch;
 mod claim;
+mod clear;
 pub mod iter;
 pub mod level;
 pub mod line;
@@ -38,6 +39,7 @@ use crate::error::{Error, Result};
 use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
+use crate::index::common::open::opened;
 use crate::index::common::value::Value;
 use crate::memory::checked::{owned_word, published, sync_word, unpublished, word_line};
 use crate::memory::{Memory, OwnedWord, SyncWord};
@@ -45,7 +47,9 @@ use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
-use crate::pod::names::directory::{self, KIND_HASH};
+use crate::pod::instance::worker::Pin;
+use crate::pod::names::directory::{self, KIND_HASH, Named};
+use crate::pod::names::dropping::{self, Check, Identity};
 
 pub use crate::index::common::pair::KEY_MAX;
 
@@ -73,6 +77,7 @@ enum Root {
 pub struct HashMap<M: Memory> {
     worker: Rc<Worker<M>>,
     header: u64,
+    check: Check,
     seed: u64,
     in_place: bool,
     guidelines: Guidelines,
@@ -94,25 +99,44 @@ impl<M: Memory> HashMap<M> {
     /// Opens the map of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
-        let named = directory::find_or_create(&worker, name, KIND_HASH, || create(&worker, guidelines))?;
-        Self::at(worker, of_kind(named, KIND_HASH)?, guidelines)
+        let make = || create(&worker, guidelines);
+        let find = || directory::find_or_create(&worker, name, KIND_HASH, make).map(Some);
+        opened(&worker, find, |named| Self::of(worker.clone(), named, guidelines))?.ok_or(Error::Dropped)
     }
 
     /// Opens the map of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
-        match directory::find(&worker, name)? {
-            Some(named) => Self::at(worker, of_kind(named, KIND_HASH)?, guidelines),
-            None => Err(Error::NoSuch {
+        let find = || directory::find(&worker, name);
+        opened(&worker, find, |named| Self::of(worker.clone(), named, guidelines))?.ok_or_else(|| {
+            Error::NoSuch {
                 kind: Structure::Map,
                 name: name.to_owned(),
-            }),
+            }
+        })
+    }
+
+    /// Opens the map that an entry names, unless it has been dropped. The worker is pinned.
+    pub(crate) fn of(worker: Rc<Worker<M>>, named: Named, guidelines: Guidelines) -> Result<Self> {
+        let identity = Identity::of(&worker, &named).ok_or(Error::Dropped)?;
+        Self::with(worker, of_kind(named, KIND_HASH)?, guidelines, identity)
+    }
+
+    /// Opens a map that was open before, unless it has been dropped. The worker is pinned.
+    pub(crate) fn again(worker: Rc<Worker<M>>, identity: Identity, guidelines: Guidelines) -> Result<Self> {
+        match identity.is_there(&worker) {
+            true => Self::with(worker, identity.header(), guidelines, identity),
+            false => Err(Error::Dropped),
         }
     }
 
-    /// Opens the map whose header is at an offset.
+    /// Opens the map whose header is at an offset, and that nobody drops meanwhile.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+        Self::with(worker, header, guidelines, Identity::UNCHECKED)
+    }
+
+    fn with(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines, identity: Identity) -> Result<Self> {
         let workers = u64::from(worker.geometry().parameters.workers);
         worker.check("a map's header", header, HEADER_BYTES + workers * SHARE_BYTES)?;
         let mem = worker.mem();
@@ -133,6 +157,7 @@ impl<M: Memory> HashMap<M> {
         }
         Ok(Self {
             header,
+            check: Check::new(identity),
             seed: word(1),
             in_place: word(2) & FLAG_IN_PLACE != 0,
             guidelines,
@@ -151,6 +176,14 @@ impl<M: Memory> HashMap<M> {
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
+    }
+
+    /// Pins the worker. Fails if the map was dropped.
+    #[inline]
+    pub(super) fn pin(&self) -> Result<Pin<'_, M>> {
+        let pin = self.worker.pin()?;
+        self.check.confirm(&self.worker)?;
+        Ok(pin)
     }
 
     /// Where its header is.
@@ -244,8 +277,12 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
-    /// in flight. Cost: one peek for each worker.
+    /// in flight; 0 of a map that was dropped. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
+        let pin = self.pin();
+        if matches!(pin, Err(Error::Dropped)) {
+            return 0;
+        }
         count::total(&self.worker, |worker| owned_word(share(self.header, worker) + 64))
     }
 
@@ -262,7 +299,7 @@ impl<M: Memory> HashMap<M> {
     /// not read it before; without speculation one sync load more, without replication that is a load of a shared word.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
-        let pin = self.worker.pin()?;
+        let pin = self.pin()?;
         let hash = self.hash(key);
         let found = match self.likely_object(hash).and_then(|at| self.small_value(at, key)) {
             Some(value) => Some(value),
@@ -277,7 +314,7 @@ impl<M: Memory> HashMap<M> {
     ///
     /// Cost: that of [`HashMap::get`] without its fast path, and the copy.
     pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         match self.slot_of(self.hash(key), key)? {
             Some(slot) => self.copy_of(slot).map(Some),
             None => Ok(None),
@@ -291,6 +328,9 @@ impl<M: Memory> HashMap<M> {
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let hash = self.hash(&key.to_le_bytes());
         let quickly = self.worker.briefly(|| {
+            if !self.check.is_fresh(&self.worker) {
+                return None;
+            }
             let (mem, at) = (self.worker.mem(), self.likely_object(hash)?);
             // PAIRS WITH: index::hash::update::overwrite_likely, index::hash::update::overwrite
             (published(at, 8).read_word(mem) == key).then(|| sync_word(at + 8).load(mem))
@@ -303,7 +343,7 @@ impl<M: Memory> HashMap<M> {
 
     #[inline(never)]
     fn get_u64_slowly(&self, hash: u64, key: u64) -> Result<Option<u64>> {
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         let found = self.find(hash, &key.to_le_bytes())?;
         Ok(found.and_then(|bytes| bytes.as_bytes().try_into().ok().map(u64::from_le_bytes)))
     }
@@ -361,6 +401,7 @@ fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> 
     for (n, value) in [MAGIC, seed, flags, workers].into_iter().enumerate() {
         unpublished(header + 64 + 8 * n as u64, 8).write_word(mem, value);
     }
+    dropping::write_created(worker, header);
     mem.write_back(header, len);
     Ok(header)
 }

@@ -241,7 +241,7 @@ impl<M: Memory> HashMap<M> {
         let _held = lock::acquire(&self.worker, DIRECTORY_LOCK)?;
         let _hold = self.worker.hold_list()?;
         retire::ensure_room(&self.worker, self.worker.actor())?;
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         let (mem, order) = (self.worker.mem(), order_for(keys));
         let (word, floor) = (self.floor(), self.floor().load(mem));
         // NO PAIR: claim

@@ -109,13 +109,13 @@ impl<M: Memory> HashMap<M> {
         let worker = &*self.worker;
         if M::COHERENT && self.is_in_place() && matches!(when, When::Always) {
             // Nothing is retired: the list needs no hold.
-            let _pin = worker.pin()?;
+            let _pin = self.pin()?;
             if self.overwrite_likely(hash, key, value) {
                 return Ok(Outcome::Replaced);
             }
         }
         let _hold = collect::begin_write(worker)?;
-        let _pin = worker.pin()?;
+        let _pin = self.pin()?;
         match self.write_pinned(hash, key, value, when) {
             Ok(Outcome::Inserted) => Ok(Outcome::Inserted),
             Ok(Outcome::Replaced) => Ok(Outcome::Replaced),
@@ -334,7 +334,7 @@ impl<M: Memory> HashMap<M> {
     fn attempt_remove(&self, hash: u64, key: &[u8]) -> Result<bool> {
         let worker = &*self.worker;
         let _hold = collect::begin_write(worker)?;
-        let _pin = worker.pin()?;
+        let _pin = self.pin()?;
         if self.check_root() == Root::None {
             return Ok(false);
         }

@@ -106,7 +106,7 @@ impl<M: Memory> ObjectStore<M> {
         let worker = self.worker();
         let mut from = vec![STORAGES];
         loop {
-            let _pin = worker.pin()?;
+            let _pin = self.map.pin()?;
             let range = Range {
                 from: &from,
                 to: Some(&[SLOTS]),

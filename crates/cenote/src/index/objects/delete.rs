@@ -6,15 +6,15 @@ use std::rc::Rc;
 use super::ObjectStore;
 use super::layout::{DELETED, EVICTED, Named, Storage, VIEWED, name_key, storage_key};
 use super::read::{Holding, Viewed};
-use super::slots::{Slots, releasing};
+use super::slots::{Deferred, Slots, releasing};
 use super::write::{check_id, has_expired};
-use crate::error::Result;
-use crate::index::common::guidelines::Guidelines;
+use crate::error::{Error, Result};
 use crate::memory::checked::sync_word;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::names::dropping::Identity;
 
 impl<M: Memory> ObjectStore<M> {
     /// Deletes the object of an id. Returns whether there was one. Its bytes stay until the last view of it ends; its
@@ -70,7 +70,7 @@ impl<M: Memory> ObjectStore<M> {
             Ok(Some(state)) => {
                 self.finish_release(slot, named.number, may_be_held(state));
             }
-            Err(_) => self.slots.defer(slot, named.number),
+            Err(_) => self.slots.defer_held(slot, named.number),
         }
     }
 
@@ -95,17 +95,31 @@ impl<M: Memory> ObjectStore<M> {
         if self.worker().is_forked() {
             return;
         }
-        while let Some((slot, number)) = self.slots.deferred() {
-            if !self.finish(slot, number) {
+        while let Some(deferred) = self.slots.deferred() {
+            if !self.finish(deferred) {
                 return;
             }
         }
     }
 
     /// Finishes a release. Whether it is done, and not deferred once more.
-    fn finish(&self, slot: SyncWord, number: u64) -> bool {
+    fn finish(&self, deferred: Deferred) -> bool {
+        let Deferred {
+            slot,
+            number,
+            is_held,
+        } = deferred;
         let is_deleted: Result<bool> = (|| {
-            let _pin = self.worker().pin()?;
+            let _pin = match self.map.pin() {
+                // The object goes with the store, which stays as long as the slot holds something.
+                Err(Error::Dropped) if is_held => {
+                    // PAIRS WITH: index::objects::slots::for_each_table
+                    slot.store_seq_cst(self.mem(), releasing(number));
+                    return Ok(false);
+                }
+                Err(Error::Dropped) => return Ok(false),
+                pin => pin?,
+            };
             // PAIRS WITH: index::objects::slots::for_each_table
             slot.store_seq_cst(self.mem(), releasing(number));
             let Some(record) = self.map.record_of(&storage_key(number))? else {
@@ -121,10 +135,30 @@ impl<M: Memory> ObjectStore<M> {
                 true
             }
             Err(_) => {
-                self.slots.defer(slot, number);
+                match is_held {
+                    true => self.slots.defer_held(slot, number),
+                    false => self.slots.defer(slot, number),
+                }
                 false
             }
         }
+    }
+
+    /// Whether a living process holds any storage.
+    pub(in crate::index) fn is_any_held(&self) -> Result<bool> {
+        let mut holders = Vec::new();
+        self.for_each_table(None, |table| {
+            if table.held().next().is_some() {
+                holders.push(table.process);
+            }
+        })?;
+        let pod = self.worker().pod();
+        for holder in holders {
+            if holder == pod.process_identity() || !pod.process_is_gone(holder)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a living process holds a storage. The slots of one process may be left out, which is dead.
@@ -150,7 +184,7 @@ impl<M: Memory> ObjectStore<M> {
     pub(super) fn remove_storage(&self, number: u64) -> Result<bool> {
         let (mem, key) = (self.mem(), storage_key(number));
         let (len, evicted) = {
-            let _pin = self.worker().pin()?;
+            let _pin = self.map.pin()?;
             let Some(record) = self.map.record_of(&key)? else {
                 return Ok(false);
             };
@@ -166,8 +200,7 @@ impl<M: Memory> ObjectStore<M> {
         let removed = self.map.remove(&key)?;
         if removed {
             crash_point(Point::ObjectRemoved);
-            // NO PAIR: count
-            self.meta.bytes().fetch_add(mem, len.wrapping_neg());
+            self.count(|meta| meta.bytes(), len.wrapping_neg());
         }
         Ok(removed)
     }
@@ -177,16 +210,23 @@ impl<M: Memory> ObjectStore<M> {
 ///
 /// Cost: two sync stores and a sync load; if the object is deleted, and this was its last view, a handle on the store,
 /// and a removal.
-pub(crate) fn end_view_at<M: Memory>(worker: &Rc<Worker<M>>, header: u64, slots: &Slots, object: Viewed) {
+pub(crate) fn end_view_at<M: Memory>(
+    worker: &Rc<Worker<M>>,
+    identity: Identity,
+    slots: &Slots,
+    object: Viewed,
+) {
     let (slot, number) = (object.slot, object.named.number);
     match begin_release(worker, slots, slot, object.named) {
         Ok(None) => {}
-        Ok(Some(state)) => match ObjectStore::at(worker.clone(), header, Guidelines::SP) {
+        Ok(Some(state)) => match ObjectStore::again(worker.clone(), identity) {
             // A failure is deferred.
-            Ok(store) => drop(store.finish_release(slot, number, may_be_held(state))),
+            Ok(Some(store)) => drop(store.finish_release(slot, number, may_be_held(state))),
+            // The object goes with the store.
+            Ok(None) => {}
             Err(_) => slots.defer(slot, number),
         },
-        Err(_) => slots.defer(slot, number),
+        Err(_) => slots.defer_view(object),
     }
 }
 

@@ -49,11 +49,14 @@ struct Candidate {
 }
 
 impl<M: Memory> ObjectStore<M> {
-    /// What was evicted.
+    /// What was evicted; nothing of a store that was dropped.
     ///
     /// Cost: four sync loads.
     pub fn evictions(&self) -> Evictions {
         let mem = self.mem();
+        let Ok(_pin) = self.map.pin() else {
+            return Evictions::default();
+        };
         Evictions {
             objects: self.meta.evicted().load(mem),
             bytes: self.meta.evicted_bytes().load(mem),
@@ -164,8 +167,7 @@ impl<M: Memory> ObjectStore<M> {
     pub(super) fn expire(&self, id: &[u8]) -> Result<bool> {
         let expired = self.delete_if(id, |named| has_expired(self.mem(), named.expires))?;
         if expired {
-            // NO PAIR: count
-            self.meta.expired().fetch_add(self.mem(), 1);
+            self.count(|meta| meta.expired(), 1);
         }
         Ok(expired)
     }
@@ -175,7 +177,7 @@ impl<M: Memory> ObjectStore<M> {
     fn evict_one(&self, candidate: &Candidate) -> Result<u64> {
         let (mem, number) = (self.mem(), candidate.number);
         let (storage, key, named) = {
-            let _pin = self.worker().pin()?;
+            let _pin = self.map.pin()?;
             let Some(record) = self.map.record_of(&storage_key(number))? else {
                 return Ok(0);
             };
@@ -202,17 +204,13 @@ impl<M: Memory> ObjectStore<M> {
             return Ok(0);
         }
         let age = now_ms(mem).saturating_sub(storage.created);
-        let figures = match candidate.has_expired {
-            true => vec![(self.meta.expired(), 1)],
-            false => vec![
-                (self.meta.evicted(), 1),
-                (self.meta.evicted_bytes(), storage.len),
-                (self.meta.evicted_ages(), age),
-            ],
-        };
-        for (figure, more) in figures {
-            // NO PAIR: count
-            figure.fetch_add(mem, more);
+        match candidate.has_expired {
+            true => self.count(|meta| meta.expired(), 1),
+            false => {
+                self.count(|meta| meta.evicted(), 1);
+                self.count(|meta| meta.evicted_bytes(), storage.len);
+                self.count(|meta| meta.evicted_ages(), age);
+            }
         }
         Ok(storage.len)
     }
@@ -221,7 +219,7 @@ impl<M: Memory> ObjectStore<M> {
     fn advance_hand(&self, held: &BTreeSet<u64>) -> Result<Option<Candidate>> {
         let (worker, mem, hand) = (self.worker(), self.mem(), self.meta.hand());
         loop {
-            let _pin = worker.pin()?;
+            let _pin = self.map.pin()?;
             let passed = hand.load(mem);
             let from = storage_key(passed.saturating_add(1));
             let range = Range {

@@ -15,6 +15,7 @@ use crate::index::ordered::{create_with, header_bytes};
 use crate::memory::checked::{published, sync_word, unpublished};
 use crate::memory::{LINE, Memory, SyncWord};
 use crate::pod::Worker;
+use crate::pod::format::superblock::DROPS;
 
 /// The longest id of an object, in bytes.
 pub const ID_MAX: usize = 4096;
@@ -93,8 +94,9 @@ pub(super) fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     let header = create_with(worker, META_BYTES)?;
     let (mem, at) = (worker.mem(), header + header_bytes(worker));
     unpublished(at, META_BYTES).zero(mem);
-    // No other store of the pool has it: the worker made none at this time before.
-    let id = mem.kernel().now().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ worker.identity();
+    // No other store of the pool has it: the worker made none at this time before, unless it was dropped since.
+    let moment = [mem.kernel().now(), worker.identity(), DROPS.load(mem)];
+    let id = xxhash_rust::xxh3::xxh3_64(&moment.map(u64::to_le_bytes).concat());
     unpublished(at + LINE, 8).write_word(mem, MAGIC);
     unpublished(at + LINE + 8, 8).write_word(mem, id);
     mem.write_back(at, META_BYTES);
@@ -104,7 +106,6 @@ pub(super) fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
 /// The words behind the map's header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meta {
-    header: u64,
     at: u64,
     id: u64,
 }
@@ -117,12 +118,7 @@ impl Meta {
             return Err(Error::corrupt("an object store's header", header));
         }
         let id = published(at + LINE + 8, 8).read_word(worker.mem());
-        Ok(Self { header, at, id })
-    }
-
-    /// Where the map's header is.
-    pub fn header(self) -> u64 {
-        self.header
+        Ok(Self { at, id })
     }
 
     /// Tells the store from others that were where it is.

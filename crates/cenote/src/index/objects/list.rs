@@ -73,7 +73,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: that of [`OrderedMap::get`](crate::OrderedMap::get), and three misses.
     pub fn stat(&self, id: &[u8]) -> Result<Option<ObjectInfo>> {
         check_id(id)?;
-        let _pin = self.worker().pin()?;
+        let _pin = self.map.pin()?;
         let named = self.find(&name_key(id))?;
         named
             .filter(|named| !has_expired(self.mem(), named.expires))

@@ -42,12 +42,14 @@ use std::sync::Arc;
 
 use super::common::guidelines::Guidelines;
 use super::common::kind::of_kind;
+use super::common::open::opened;
 use super::ordered::OrderedMap;
 use crate::causes::Structure;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::names::directory::{self, KIND_OBJECTS};
+use crate::pod::names::dropping::Identity;
 
 pub use audit::{AuditedObjects, ObjectHolder};
 pub(crate) use delete::end_view_at;
@@ -82,8 +84,9 @@ impl<M: Memory> ObjectStore<M> {
         guidelines: Guidelines,
     ) -> Result<Self> {
         let create = || layout::create(&worker);
-        let named = directory::find_or_create(&worker, name, KIND_OBJECTS, create)?;
-        let mut store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
+        let find = || directory::find_or_create(&worker, name, KIND_OBJECTS, create).map(Some);
+        let open = |named| Self::of(worker.clone(), named, guidelines);
+        let mut store = opened(&worker, find, open)?.ok_or(Error::Dropped)?;
         store.settings = settings::found_or_made(&store.map, settings)?;
         // What cannot be recovered now is noted by `Pool::recover`, and keeps nobody from using the rest.
         let _ = store.sweep_gone();
@@ -93,25 +96,41 @@ impl<M: Memory> ObjectStore<M> {
     /// Opens the store of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
-        match directory::find(&worker, name)? {
-            Some(named) => {
-                let store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
-                let _ = store.sweep_gone();
-                Ok(store)
-            }
-            None => Err(Error::NoSuch {
-                kind: Structure::Objects,
-                name: name.to_owned(),
-            }),
+        let open = |named| Self::of(worker.clone(), named, guidelines);
+        let found = opened(&worker, || directory::find(&worker, name), open)?;
+        let store = found.ok_or_else(|| Error::NoSuch {
+            kind: Structure::Objects,
+            name: name.to_owned(),
+        })?;
+        let _ = store.sweep_gone();
+        Ok(store)
+    }
+
+    /// Opens the store that an entry names, unless it has been dropped. The worker is pinned.
+    pub(crate) fn of(worker: Rc<Worker<M>>, named: directory::Named, guidelines: Guidelines) -> Result<Self> {
+        let identity = Identity::of(&worker, &named).ok_or(Error::Dropped)?;
+        Self::with(worker, of_kind(named, KIND_OBJECTS)?, guidelines, identity)
+    }
+
+    /// Opens a store that was open before; `None` if it has been dropped.
+    pub(crate) fn again(worker: Rc<Worker<M>>, identity: Identity) -> Result<Option<Self>> {
+        let _pin = worker.pin()?;
+        match identity.is_there(&worker) {
+            true => Self::with(worker.clone(), identity.header(), Guidelines::SP, identity).map(Some),
+            false => Ok(None),
         }
     }
 
-    /// Opens the store whose header is at an offset.
+    /// Opens the store whose header is at an offset, and that nobody drops meanwhile.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+        Self::with(worker, header, guidelines, Identity::UNCHECKED)
+    }
+
+    fn with(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines, identity: Identity) -> Result<Self> {
         let meta = Meta::read(&worker, header)?;
         let slots = slots::of_process(worker.pod(), meta.id());
-        let map = OrderedMap::at(worker, header, guidelines)?;
+        let map = OrderedMap::with(worker, header, guidelines, identity)?;
         Ok(Self {
             settings: settings::found(&map)?,
             recounted: Cell::default(),
@@ -135,15 +154,28 @@ impl<M: Memory> ObjectStore<M> {
     /// Bytes that its objects occupy, with those that are not sealed, and what surrounds them: exact when nobody
     /// writes, else about that.
     ///
+    /// 0 of a store that was dropped.
+    ///
     /// Cost: a sync load.
     pub fn bytes(&self) -> u64 {
+        let Ok(_pin) = self.map.pin() else {
+            return 0;
+        };
         // What was counted wrongly may be subtracted twice.
         (self.meta.bytes().load(self.mem()) as i64).max(0) as u64
     }
 
-    /// Where its header is.
-    pub(crate) fn header(&self) -> u64 {
-        self.meta.header()
+    /// Which store the handle is for.
+    pub(crate) fn identity(&self) -> Identity {
+        self.map.identity()
+    }
+
+    /// Adds to one of the store's figures, unless it has been dropped.
+    fn count(&self, figure: impl FnOnce(&Meta) -> SyncWord, more: u64) {
+        if let Ok(_pin) = self.map.pin() {
+            // NO PAIR: count
+            figure(&self.meta).fetch_add(self.mem(), more);
+        }
     }
 
     /// The slots of this process.

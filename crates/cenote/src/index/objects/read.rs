@@ -126,7 +126,7 @@ impl<M: Memory> ObjectStore<M> {
         let slot = self.take_slot()?;
         let held = (|| {
             // The name was there under the pin, so the storage stays until the pin ends.
-            let _pin = worker.pin()?;
+            let _pin = self.map.pin()?;
             let Some(named) = self.find(key)?.filter(wants) else {
                 return Ok(None);
             };
@@ -178,7 +178,8 @@ impl<M: Memory> ObjectStore<M> {
 
     /// The caller is about to wait until another object is sealed, and looks once more before it does. Returns what
     /// [`Kernel::wait`](crate::memory::Kernel::wait) needs.
-    pub(crate) fn prepare_wait(&self) -> (u64, u32) {
-        prepare_wait(self.mem(), self.meta.seals())
+    pub(crate) fn prepare_wait(&self) -> Result<(u64, u32)> {
+        let _pin = self.map.pin()?;
+        Ok(prepare_wait(self.mem(), self.meta.seals()))
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::ObjectStore;
 use super::layout::{DELETED, Storage, VIEWED, name_key, storage_key};
 use super::slots::Table;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -25,12 +25,18 @@ pub(crate) fn recover_objects<M: Memory>(worker: &Rc<Worker<M>>) {
     let pod = worker.pod();
     let began = pod.begin_task();
     let mut is_whole = true;
-    for header in directory::of_kind(worker, KIND_OBJECTS) {
-        let swept =
-            ObjectStore::at(worker.clone(), header, Guidelines::SP).and_then(|store| store.sweep_gone());
-        if let Err(error) = swept {
-            pod.note_failure(TASK, format_args!("the object store at {header:#x}"), &error);
-            is_whole = false;
+    for named in directory::unnamed_of_kind(worker, KIND_OBJECTS) {
+        let header = named.offset;
+        let swept = worker
+            .pin()
+            .and_then(|_pin| ObjectStore::of(worker.clone(), named, Guidelines::SP))
+            .and_then(|store| store.sweep_gone());
+        match swept {
+            Ok(()) | Err(Error::Dropped) => {}
+            Err(error) => {
+                pod.note_failure(TASK, format_args!("the object store at {header:#x}"), &error);
+                is_whole = false;
+            }
         }
     }
     if is_whole {
@@ -105,7 +111,7 @@ impl<M: Memory> ObjectStore<M> {
     /// Removes a storage that was in a dead process's slot, if it has no name and nobody else holds it.
     fn recover_storage(&self, number: u64, process: u64) -> Result<()> {
         let is_deleted = {
-            let _pin = self.worker().pin()?;
+            let _pin = self.map.pin()?;
             let Some(record) = self.map.record_of(&storage_key(number))? else {
                 return Ok(());
             };

@@ -65,11 +65,11 @@ impl<M: Memory> ObjectStore<M> {
     }
 
     /// After a failure to name an object: gives it up, unless it has its name all the same. If that cannot be told, it
-    /// stays in its slot, for as long as this process has the pool open.
+    /// stays in its slot, for as long as this process has the pool open. With its store it has lost its name.
     fn give_up(&self, key: &[u8], object: Unsealed) {
         match self.find(key) {
             Ok(Some(named)) if named.number == object.named.number => self.release(object.slot, object.named),
-            Ok(_) => self.abort(object),
+            Ok(_) | Err(Error::Dropped) => self.abort(object),
             Err(_) => {}
         }
     }
@@ -149,8 +149,8 @@ impl<M: Memory> ObjectStore<M> {
         let mem = self.mem();
         debug_assert_eq!(object.slot.load(mem), held(object.named.number));
         if !M::COHERENT && !mutant::is(Mutant::DataNotWrittenBack) {
+            // Complete before the exchange that names the object; if there is none, `abort` completes it.
             mem.write_back(object.named.data, object.named.size);
-            mem.fence();
             self.worker().pod().has_flushed(object.named.data);
         }
         // For eviction: what is not sealed is left alone.

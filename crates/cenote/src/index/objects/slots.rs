@@ -53,8 +53,19 @@ pub struct Slots(Mutex<State>);
 struct State {
     free: Vec<u64>,
     tables: u32,
-    /// Slots whose release has failed, and what they refer to.
-    unfinished: VecDeque<(u64, u64)>,
+    /// Slots whose release has failed.
+    unfinished: VecDeque<Deferred>,
+}
+
+/// A slot whose release has failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deferred {
+    /// The slot.
+    pub slot: SyncWord,
+    /// What it refers to.
+    pub number: u64,
+    /// Whether it still says that it holds that.
+    pub is_held: bool,
 }
 
 /// The slots of this process in the store of an id. They last as long as the process has the pool open.
@@ -75,18 +86,34 @@ impl Slots {
 
     /// Keeps a slot whose release failed, for later.
     pub(super) fn defer(&self, slot: SyncWord, number: u64) {
-        self.state().unfinished.push_back((slot.offset(), number));
+        let is_held = false;
+        let deferred = Deferred {
+            slot,
+            number,
+            is_held,
+        };
+        self.state().unfinished.push_back(deferred);
+    }
+
+    /// The same of a slot whose release has not begun.
+    pub(super) fn defer_held(&self, slot: SyncWord, number: u64) {
+        let is_held = true;
+        let deferred = Deferred {
+            slot,
+            number,
+            is_held,
+        };
+        self.state().unfinished.push_back(deferred);
     }
 
     /// Keeps a view's slot, which could not be released, for later.
     pub(crate) fn defer_view(&self, object: Viewed) {
-        self.defer(object.slot, object.named.number);
+        self.defer_held(object.slot, object.named.number);
     }
 
     /// One of the slots whose release failed.
-    pub(super) fn deferred(&self) -> Option<(SyncWord, u64)> {
-        let (slot, number) = self.state().unfinished.pop_front()?;
-        Some((sync_word(slot), number))
+    pub(super) fn deferred(&self) -> Option<Deferred> {
+        self.state().unfinished.pop_front()
     }
 }
 
@@ -169,7 +196,7 @@ impl<M: Memory> ObjectStore<M> {
             None => vec![SLOTS],
         };
         loop {
-            let _pin = worker.pin()?;
+            let _pin = self.map.pin()?;
             let range = Range {
                 from: &from,
                 to: Some(&[END]),
@@ -186,7 +213,7 @@ impl<M: Memory> ObjectStore<M> {
                 let referred = words
                     .step_by(8)
                     .take(((len - (LINE - 1).min(len)) / 8) as usize)
-                    // PAIRS WITH: index::objects::read::hold, index::objects::write::make_beside, index::objects::delete::begin_release, index::objects::delete::finish
+                    // PAIRS WITH: index::objects::read::hold, index::objects::write::hold_number, index::objects::write::make_beside, index::objects::delete::begin_release, index::objects::delete::finish
                     .filter_map(|at| referred(sync_word(at).load(mem)))
                     .collect();
                 each(Table {

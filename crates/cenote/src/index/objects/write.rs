@@ -105,12 +105,13 @@ impl<M: Memory> ObjectStore<M> {
         self.finish_deferred();
         let mem = self.mem();
         let slot = self.take_slot()?;
-        // NO PAIR: count
-        let number = self.meta.numbers().fetch_add(mem, 1).wrapping_add(1);
-        if number == 0 || number > NUMBER_MAX {
-            self.slots.give(slot);
-            return Err(Error::corrupt("the number of the last object", number));
-        }
+        let number = match self.hold_number(slot) {
+            Ok(number) => number,
+            Err(error) => {
+                self.slots.give(slot);
+                return Err(error);
+            }
+        };
         let created = now_ms(mem);
         let head = Head {
             number,
@@ -120,12 +121,6 @@ impl<M: Memory> ObjectStore<M> {
             id,
             metadata: new.metadata,
         };
-        if !mutant::is(Mutant::StoredBeforeSlot) {
-            // Before the storage: if this process dies, recovery searches for the storage.
-            // PAIRS WITH: index::objects::slots::for_each_table
-            slot.store_seq_cst(mem, held(number));
-        }
-        crash_point(Point::ObjectSlot);
         let made = self.store(&head);
         mutant::also(Mutant::StoredBeforeSlot, || {
             crash_point(Point::ObjectStored);
@@ -149,6 +144,24 @@ impl<M: Memory> ObjectStore<M> {
                 Err(error)
             }
         }
+    }
+
+    /// The next number, which a slot holds. From then on the store stays, even if it is dropped.
+    fn hold_number(&self, slot: SyncWord) -> Result<u64> {
+        let mem = self.mem();
+        let _pin = self.map.pin()?;
+        // NO PAIR: count
+        let number = self.meta.numbers().fetch_add(mem, 1).wrapping_add(1);
+        if number == 0 || number > NUMBER_MAX {
+            return Err(Error::corrupt("the number of the last object", number));
+        }
+        if !mutant::is(Mutant::StoredBeforeSlot) {
+            // Before the storage: if this process dies, recovery searches for the storage.
+            // PAIRS WITH: index::objects::slots::for_each_table
+            slot.store_seq_cst(mem, held(number));
+        }
+        crash_point(Point::ObjectSlot);
+        Ok(number)
     }
 
     /// Makes a storage.

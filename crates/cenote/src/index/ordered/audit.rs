@@ -10,8 +10,8 @@ use super::{FROZEN, OrderedMap, build};
 use crate::error::{Error, Result};
 use crate::index::common::pair;
 use crate::memory::{Memory, SyncWord};
+use crate::pod::Pin;
 use crate::pod::alloc::slab::check_fits;
-use crate::pod::{Pin, Worker};
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +43,9 @@ impl<'w, M: Memory> Pinned<'w, M> {
     }
 
     /// Ends it, and begins another.
-    fn renew(&mut self, worker: &'w Worker<M>) -> Result<()> {
+    fn renew(&mut self, map: &'w OrderedMap<M>) -> Result<()> {
         self.pin = None;
-        self.pin = Some(worker.pin()?);
+        self.pin = Some(map.pin()?);
         self.nodes = 0;
         Ok(())
     }
@@ -103,7 +103,7 @@ impl<M: Memory> OrderedMap<M> {
     ) -> Result<Option<Audit>> {
         let worker = &*self.worker;
         let mut pinned = Pinned {
-            pin: Some(worker.pin()?),
+            pin: Some(self.pin()?),
             nodes: 0,
             nodes_max: nodes_a_pin,
         };
@@ -165,7 +165,7 @@ impl<M: Memory> OrderedMap<M> {
                 Some(_) if pinned.is_over() => {
                     // What was read of the one before may be something else by now: the next one is looked for from the
                     // root.
-                    pinned.renew(&self.worker)?;
+                    pinned.renew(self)?;
                     match self.descend(Target::at(&low), level) {
                         Ok(Some(found)) if found.word == word && found.page.fences()?.0 == low => found,
                         _ => return Ok(None),

@@ -456,7 +456,7 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Makes this handle read all nodes afresh. Returns the time from which on it does.
-    fn forget_cached(&self) -> u64 {
+    pub(super) fn forget_cached(&self) -> u64 {
         if !M::COHERENT {
             self.read_since.set(self.worker.pod().words().tick());
         }

@@ -29,7 +29,7 @@ impl<M: Memory> OrderedMap<M> {
     /// each level above the leaves, without replication one for the root.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
-        let pin = self.worker.pin()?;
+        let pin = self.pin()?;
         let found = self.find(key)?;
         Ok(found.map(|bytes| Value::new(Bytes::Shared(bytes), pin)))
     }
@@ -40,7 +40,7 @@ impl<M: Memory> OrderedMap<M> {
     ///
     /// Cost: that of [`OrderedMap::get`] without its fast path, and the copy.
     pub fn get_copied(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         let (worker, target) = (&*self.worker, Target::at(key));
         let Some(leaf) = self.descend_to_leaf(target)? else {
             return Ok(None);
@@ -58,7 +58,7 @@ impl<M: Memory> OrderedMap<M> {
     /// Cost: as of [`OrderedMap::get`].
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         let found = self.find(&key.to_be_bytes())?;
         Ok(found.and_then(|bytes| bytes.try_into().ok().map(u64::from_le_bytes)))
     }

@@ -18,6 +18,7 @@
 mod ahead;
 pub mod audit;
 mod build;
+mod clear;
 mod fast_path;
 mod find;
 mod get;
@@ -40,11 +41,14 @@ use crate::error::{Error, Result};
 use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
+use crate::index::common::open::opened;
 use crate::memory::checked::{owned_word, published, sync_word, unpublished, word_line};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::pod::Worker;
 use crate::pod::alloc::heap;
-use crate::pod::names::directory::{self, KIND_ORDERED};
+use crate::pod::instance::worker::Pin;
+use crate::pod::names::directory::{self, KIND_ORDERED, Named};
+use crate::pod::names::dropping::{self, Check, Identity};
 
 pub use crate::index::common::pair::KEY_MAX;
 
@@ -76,6 +80,7 @@ struct Unposted {
 pub struct OrderedMap<M: Memory> {
     worker: Rc<Worker<M>>,
     header: u64,
+    check: Check,
     guidelines: Guidelines,
     count: OwnedWord,
     /// Pages that were cached before this time are not used, by the clock of the process's cache of words.
@@ -104,25 +109,50 @@ impl<M: Memory> OrderedMap<M> {
     /// Opens the map of a name, or creates it.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
-        let named = directory::find_or_create(&worker, name, KIND_ORDERED, || create(&worker))?;
-        Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines)
+        let find = || directory::find_or_create(&worker, name, KIND_ORDERED, || create(&worker)).map(Some);
+        opened(&worker, find, |named| {
+            Self::of(worker.clone(), named, KIND_ORDERED, guidelines)
+        })?
+        .ok_or(Error::Dropped)
     }
 
     /// Opens the map of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
-        match directory::find(&worker, name)? {
-            Some(named) => Self::at(worker, of_kind(named, KIND_ORDERED)?, guidelines),
-            None => Err(Error::NoSuch {
-                kind: Structure::Map,
-                name: name.to_owned(),
-            }),
+        let find = || directory::find(&worker, name);
+        let open = |named| Self::of(worker.clone(), named, KIND_ORDERED, guidelines);
+        opened(&worker, find, open)?.ok_or_else(|| Error::NoSuch {
+            kind: Structure::Map,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Opens the map that an entry of this kind names, unless it has been dropped. The worker is pinned.
+    pub(crate) fn of(worker: Rc<Worker<M>>, named: Named, kind: u64, guidelines: Guidelines) -> Result<Self> {
+        let identity = Identity::of(&worker, &named).ok_or(Error::Dropped)?;
+        Self::with(worker, of_kind(named, kind)?, guidelines, identity)
+    }
+
+    /// Opens a map that was open before, unless it has been dropped. The worker is pinned.
+    pub(crate) fn again(worker: Rc<Worker<M>>, identity: Identity, guidelines: Guidelines) -> Result<Self> {
+        match identity.is_there(&worker) {
+            true => Self::with(worker, identity.header(), guidelines, identity),
+            false => Err(Error::Dropped),
         }
     }
 
-    /// Opens the map whose header is at an offset.
+    /// Opens the map whose header is at an offset, and that nobody drops meanwhile.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn at(worker: Rc<Worker<M>>, header: u64, guidelines: Guidelines) -> Result<Self> {
+        Self::with(worker, header, guidelines, Identity::UNCHECKED)
+    }
+
+    pub(in crate::index) fn with(
+        worker: Rc<Worker<M>>,
+        header: u64,
+        guidelines: Guidelines,
+        identity: Identity,
+    ) -> Result<Self> {
         let workers = u64::from(worker.geometry().parameters.workers);
         worker.check("an ordered map's header", header, share(0, workers))?;
         let mem = worker.mem();
@@ -139,6 +169,7 @@ impl<M: Memory> OrderedMap<M> {
         }
         Ok(Self {
             header,
+            check: Check::new(identity),
             guidelines,
             count: owned_word(share),
             read_since: Cell::new(0),
@@ -176,6 +207,19 @@ impl<M: Memory> OrderedMap<M> {
         &self.worker
     }
 
+    /// Pins the worker. Fails if the map was dropped.
+    #[inline]
+    pub(in crate::index) fn pin(&self) -> Result<Pin<'_, M>> {
+        let pin = self.worker.pin()?;
+        self.check.confirm(&self.worker)?;
+        Ok(pin)
+    }
+
+    /// Which structure the handle is for.
+    pub(in crate::index) fn identity(&self) -> Identity {
+        self.check.identity()
+    }
+
     /// Where its header is.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn header(&self) -> u64 {
@@ -187,8 +231,12 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// The number of keys: exact when nobody writes, else a number that it had during the call, give or take the writes
-    /// in flight. Cost: one peek for each worker.
+    /// in flight; 0 of a map that was dropped. Cost: one peek for each worker.
     pub fn len(&self) -> u64 {
+        let pin = self.pin();
+        if matches!(pin, Err(Error::Dropped)) {
+            return 0;
+        }
         count::total(&self.worker, |worker| owned_word(share(self.header, worker)))
     }
 
@@ -216,15 +264,23 @@ fn create<M: Memory>(worker: &Worker<M>) -> Result<u64> {
     create_with(worker, 0)
 }
 
-/// The same, with so many bytes behind the header, which are zero. They begin at [`header_bytes`].
+/// The same, with so many bytes behind the header, which the caller writes, and writes back. They begin at
+/// [`header_bytes`].
 pub(in crate::index) fn create_with<M: Memory>(worker: &Worker<M>, more: u64) -> Result<u64> {
     let workers = u64::from(worker.geometry().parameters.workers);
-    let len = header_bytes(worker) + more;
-    let header = heap::allocate_for(worker, worker.actor(), len, worker.record().aux_object(), 0)?;
+    let len = header_bytes(worker);
+    let header = heap::allocate_for(
+        worker,
+        worker.actor(),
+        len + more,
+        worker.record().aux_object(),
+        0,
+    )?;
     let mem = worker.mem();
     unpublished(header, len).zero(mem);
     unpublished(header + 64, 8).write_word(mem, MAGIC);
     unpublished(header + 72, 8).write_word(mem, workers);
+    dropping::write_created(worker, header);
     mem.write_back(header, len);
     Ok(header)
 }

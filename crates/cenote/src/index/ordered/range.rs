@@ -76,7 +76,7 @@ impl<M: Memory> OrderedMap<M> {
         leaves: u32,
         each: &mut impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>> {
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         let target = Target::at(range.from);
         let Some(reached) = self.descend_to_leaf(target)? else {
             return Ok(None);
@@ -147,7 +147,7 @@ impl<M: Memory> OrderedMap<M> {
     pub fn scan_reverse(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut end = range.to.map(<[u8]>::to_vec);
         loop {
-            let _pin = self.worker.pin()?;
+            let _pin = self.pin()?;
             let Some(visit) = self.descend(Target::before(end.as_deref()), 0)? else {
                 return Ok(());
             };
@@ -241,7 +241,7 @@ impl<M: Memory> OrderedMap<M> {
     /// Cost: as of [`OrderedMap::get_copied`], and a sync load and the lines of each empty leaf behind.
     pub fn least_from(&self, from: &[u8]) -> Result<Option<Pair>> {
         loop {
-            let _pin = self.worker.pin()?;
+            let _pin = self.pin()?;
             let mut passed = Passed::default();
             let Some(mut visit) = self.descend(Target::at(from), 0)? else {
                 return Ok(None);
@@ -269,7 +269,7 @@ impl<M: Memory> OrderedMap<M> {
     /// Cost: as of [`OrderedMap::get_copied`], and a search for each empty leaf before.
     pub fn greatest_before(&self, end: Option<&[u8]>) -> Result<Option<Pair>> {
         loop {
-            let _pin = self.worker.pin()?;
+            let _pin = self.pin()?;
             let mut passed = Passed::default();
             let mut before = end.map(<[u8]>::to_vec);
             let found = loop {

@@ -3,7 +3,7 @@
 
 use super::OrderedMap;
 use super::key::{Target, head_of};
-use super::page::Position;
+use super::page::{Page, Position};
 use super::range::Range;
 use crate::error::Result;
 use crate::memory::Memory;
@@ -34,6 +34,25 @@ impl<M: Memory> OrderedMap<M> {
         range: Range<'_>,
         mut each: impl FnMut(&[u8], u64) -> Result<()>,
     ) -> Result<Option<Vec<u8>>> {
+        self.step_entries(range, |page, n, key| match page.is_record(n) {
+            true => each(key, page.entry(n).1),
+            false => Ok(()),
+        })
+    }
+
+    /// The same for all keys, whose values are not looked at: others may change them.
+    pub(super) fn step_keys(&self, range: Range<'_>, mut each: impl FnMut(&[u8])) -> Result<Option<Vec<u8>>> {
+        self.step_entries(range, |_, _, key| {
+            each(key);
+            Ok(())
+        })
+    }
+
+    fn step_entries(
+        &self,
+        range: Range<'_>,
+        mut each: impl FnMut(&Page<'_>, usize, &[u8]) -> Result<()>,
+    ) -> Result<Option<Vec<u8>>> {
         let Some(visit) = self.descend(Target::at(range.from), 0)? else {
             return Ok(None);
         };
@@ -43,9 +62,7 @@ impl<M: Memory> OrderedMap<M> {
             if range.to.is_some_and(|to| &key[..] >= to) {
                 return Ok(None);
             }
-            if page.is_record(n) {
-                each(&key, page.entry(n).1)?;
-            }
+            each(page, n, &key)?;
         }
         Ok(page
             .high()?

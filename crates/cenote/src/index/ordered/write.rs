@@ -171,7 +171,7 @@ impl<M: Memory> OrderedMap<M> {
         loop {
             let outcome = (|| {
                 let _hold = collect::begin_write(worker)?;
-                let _pin = worker.pin()?;
+                let _pin = self.pin()?;
                 let outcome = attempt();
                 heap::discard_with_secondaries(worker)?;
                 outcome

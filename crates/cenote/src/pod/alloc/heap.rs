@@ -202,14 +202,31 @@ fn lowest<M: Memory>(worker: &Worker<M>, actor: Actor, class: usize, reserve: Re
     let index = reserve.word() * 4 + reserve.mask().trailing_zeros();
     let frame = reserve.frame().unwrap_or_default();
     let object = worker.geometry().frame_offset(frame) + layout.offset_of(index);
-    if index >= layout.objects || worker.check("", object, u64::from(layout.size)).is_err() {
-        return Err(misreserved(actor, class));
+    let size = u64::from(layout.size);
+    if index >= layout.objects || !worker.is_committed(object, size) {
+        check_reserved(worker, actor, class, index, object)?;
     }
     Ok(Pending {
         object,
         class: class as u32,
         source: Source::Reserve { frame, index },
     })
+}
+
+/// Whether a cell that is taken next may be what it says: frames may have been committed meanwhile.
+#[cold]
+fn check_reserved<M: Memory>(
+    worker: &Worker<M>,
+    actor: Actor,
+    class: usize,
+    index: u32,
+    object: u64,
+) -> Result<()> {
+    let layout = &TABLE[class];
+    match index < layout.objects && worker.check("", object, u64::from(layout.size)).is_ok() {
+        true => Ok(()),
+        false => Err(misreserved(actor, class)),
+    }
 }
 
 /// A reserve that cannot be right.

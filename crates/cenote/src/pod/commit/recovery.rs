@@ -39,6 +39,7 @@ use crate::pod::format::actor::Actor;
 use crate::pod::format::block::{Block, ExtentState};
 use crate::pod::format::chunk::{CHUNK_BYTES, GONE, next_of};
 use crate::pod::format::class::CLASSES;
+use crate::pod::format::entry::DROPPED;
 use crate::pod::format::record::{
     DRAINING, IDLE, OWNED_LINK, PUBLISHED, Phase, ProcessRecord, State, WorkerRecord, operation,
 };
@@ -607,7 +608,10 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
     if slot & 7 != 0 {
         return Err(Error::corrupt("a slot in an operation record", slot));
     }
-    worker.check("a slot in an operation record", slot, 8)?;
+    // The slot of a structure, or the entry of one that was dropped.
+    if !worker.geometry().is_entry(slot) {
+        worker.check("a slot in an operation record", slot, 8)?;
+    }
     let (slot, expected) = (sync_word(slot), actor.record.expected().get(mem));
     let mut found = slot.load(mem);
     if kind == operation::PUT && found == expected | SLOT_CLAIMED {
@@ -678,6 +682,10 @@ fn recover_auxiliary<M: Memory>(worker: &Worker<M>, actor: Actor) -> Result<()> 
         0 => false,
         // In the record or its list, of which this host's cache has nothing old any more.
         _ if word & OWNED_LINK != 0 => owned_word(word & !OWNED_LINK).get(mem) == expected,
+        // What was published in the directory may have been dropped since, and is in place until this is over.
+        _ if worker.geometry().is_entry(word) && !mutant::is(Mutant::DropUnmasked) => {
+            sync_word(word).load(mem) & !DROPPED == expected
+        }
         _ => sync_word(word).load(mem) == expected,
     };
     if published {

@@ -241,6 +241,12 @@ impl Geometry {
     pub fn entry(&self, index: u32) -> u64 {
         self.directory + u64::from(index) * ENTRY_BYTES
     }
+
+    /// Whether a directory entry begins at an offset.
+    pub fn is_entry(&self, at: u64) -> bool {
+        let within = at.wrapping_sub(self.directory);
+        within.is_multiple_of(ENTRY_BYTES) && within / ENTRY_BYTES < u64::from(self.parameters.entries)
+    }
 }
 
 const _: () = assert!(

@@ -5,6 +5,7 @@ pub mod actor;
 pub mod block;
 pub mod chunk;
 pub mod class;
+pub mod entry;
 pub mod geometry;
 pub mod host_entry;
 pub mod lock_kind;

@@ -70,6 +70,9 @@ pub const REPAIRER: SyncWord = sync_word(2304);
 /// Which machine that one is on: its number is of the machine's start and of the file of the liveness locks.
 pub const REPAIRER_MACHINE: SyncWord = sync_word(2312);
 
+/// How many structures were dropped; see [`crate::pod::names::dropping`].
+pub const DROPS: SyncWord = sync_word(2368);
+
 /// The recoverable lock of the monitor that leads in a pod.
 pub const MONITOR_LOCK: SyncWord = sync_word(640);
 /// One more than the highest host id that ever had an agent; 0 in a pool that no pod has used.

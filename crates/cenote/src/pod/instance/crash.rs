@@ -29,6 +29,10 @@ points! {
     OpenClaimed = "open.claimed", "a process of a host has claimed a place, and has not written who it is";
     OpenAlive = "open.alive", "the process entry says alive, no worker attached";
     AttachClaimed = "attach.claimed", "a worker record is claimed, its announcement is not set yet";
+    DropMarked = "drop.marked", "a structure is marked as dropped, and nobody is told";
+    DropClaimed = "drop.claimed", "a worker has claimed a dropped structure";
+    DropTaken = "drop.taken", "a dropped structure is taken apart, its header still there";
+    DropUnlinked = "drop.unlinked", "the header of a dropped structure is retired, its entry not free yet";
     RepairNamed = "repair.named", "the pool names its repairer, which has not counted the others yet";
     RepairAlone = "repair.alone", "nobody else has the pool open and nobody can join it, nothing is repaired";
     RepairDone = "repair.done", "all is repaired, the pool still names its repairer";

@@ -298,6 +298,17 @@ impl<M: Memory> Worker<M> {
         Ok(Pin { worker: self })
     }
 
+    /// Announces the present epoch, where an older announcement stands from an earlier operation.
+    ///
+    /// Cost: on incoherent memory, a sync load and a sync store.
+    pub(in crate::pod) fn announce_anew(&self) -> Result<()> {
+        if !M::COHERENT {
+            // NO PAIR: hint
+            self.local.refresh.store(1);
+        }
+        self.pin().map(drop)
+    }
+
     /// Runs `read` with an announcement of its own: [`Worker::pin`] for a few loads that call nothing which pins.
     /// `None` also if a pin is needed instead: on incoherent memory, under another pin, in a forked child.
     #[inline(always)]

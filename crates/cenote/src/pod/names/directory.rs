@@ -1,8 +1,9 @@
 //! The directory: names of the objects that a pool holds.
 //!
 //! An entry is published by its first word, which holds the object's offset and kind; the name is written before and
-//! never changes, except for locks, whose names can be removed ([`rename`](super::rename)). Entries are made under a
-//! recoverable lock of their own; looking one up takes none.
+//! does not change as long as that word does not. Names of locks can be [removed](super::rename), all others with what
+//! they stand for [dropped](super::dropping). Entries are made under a recoverable lock of their own; looking one up
+//! takes none.
 //!
 //! A creator that dies before it has published leaves a free entry with a name, and the next one writes another name
 //! there. If a thread dies alone, or a process whose host has others, that host's cache keeps the lines of the first
@@ -16,8 +17,9 @@ use crate::memory::{LINE, Memory};
 
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::{Auxiliary, publish_auxiliary};
+use crate::pod::format::entry::{DROPPED, KIND_MASK, offset_of};
 use crate::pod::format::geometry::ENTRY_BYTES;
-use crate::pod::format::superblock::DIRECTORY_LOCK;
+use crate::pod::format::superblock::{DIRECTORY_LOCK, DROPS};
 use crate::pod::instance::crash::Point;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock;
@@ -44,7 +46,6 @@ pub const KIND_OBJECTS: u64 = 8;
 /// The kind of an index made for comparison: one extent, with all that it has.
 pub const KIND_BASELINE: u64 = 15;
 
-const KIND_MASK: u64 = 15;
 const NAME_AT: u64 = 64;
 
 /// A named object.
@@ -58,6 +59,8 @@ pub struct Named {
     pub offset: u64,
     /// Of a lock: how often its name was given and removed, an even number. 0 for other kinds.
     pub incarnation: u64,
+    /// Where its entry is.
+    pub entry: u64,
 }
 
 /// What an entry holds after its first word, as it is in memory now: the lines that its name needs. `None` as soon as
@@ -98,6 +101,8 @@ fn name_area<M: Memory>(
 pub struct Entry {
     /// Its index.
     pub index: u32,
+    /// Where it is.
+    pub at: u64,
     /// The kind of the object.
     pub kind: u64,
     /// The object's offset.
@@ -115,7 +120,32 @@ impl Entry {
             kind: self.kind,
             offset: self.offset,
             incarnation: self.incarnation,
+            entry: self.at,
         })
+    }
+
+    /// What it names, without the name.
+    pub fn unnamed(&self) -> Named {
+        Named {
+            name: String::new(),
+            kind: self.kind,
+            offset: self.offset,
+            incarnation: self.incarnation,
+            entry: self.at,
+        }
+    }
+
+    /// The same entry, without the name.
+    pub fn again(&self) -> Self {
+        Self {
+            name: Ok(String::new()),
+            ..*self
+        }
+    }
+
+    /// Whether it names nothing any more, and is not to be used again yet.
+    pub fn is_gone(&self) -> bool {
+        self.offset == 0
     }
 }
 
@@ -128,19 +158,26 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     loop {
         // PAIRS WITH: pod::commit::publish::publish_auxiliary, pod::names::rename::make
         let word = sync_word(at).load(mem);
-        let (kind, offset) = (word & KIND_MASK, word & !KIND_MASK);
+        let (kind, offset) = (word & KIND_MASK, offset_of(word));
         let entry = |incarnation, name| Entry {
             index,
+            at,
             kind,
             offset,
             incarnation,
             name,
         };
-        if word == 0 {
+        if word == 0 || word & DROPPED != 0 {
             return None;
         }
         if kind != KIND_LOCK {
-            return read_name(mem, at, || true).map(|name| entry(0, name));
+            // Once it is dropped another name may be written there.
+            // PAIRS WITH: pod::names::dropping::mark
+            let is_still = || sync_word(at).load(mem) == word || mutant::is(Mutant::DroppedNameRead);
+            match read_name(mem, at, is_still) {
+                Some(name) => return Some(entry(0, name)),
+                None => continue,
+            }
         }
         let count = match rename::count_of(worker, offset) {
             Ok(count) => count,
@@ -176,6 +213,28 @@ fn decode(at: u64, bytes: &[u8]) -> Result<String> {
     }
 }
 
+/// An entry whose structure was dropped.
+pub(super) fn read_dropped<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
+    let at = worker.geometry().entry(index);
+    // PAIRS WITH: pod::names::dropping::mark
+    let word = sync_word(at).load(worker.mem());
+    (word & DROPPED != 0).then(|| Entry {
+        index,
+        at,
+        kind: word & KIND_MASK,
+        offset: offset_of(word),
+        incarnation: 0,
+        name: Ok(String::new()),
+    })
+}
+
+/// All entries whose structures were dropped and are not gone yet, and those that are about to be free.
+///
+/// Cost: a load for each entry of the directory.
+pub fn dropped<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Entry> {
+    (0..worker.geometry().parameters.entries).filter_map(|index| read_dropped(worker, index))
+}
+
 /// All entries that name something.
 pub fn entries<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Entry> {
     (0..worker.geometry().parameters.entries).filter_map(|index| read(worker, index))
@@ -192,6 +251,17 @@ pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Named>> {
 ///
 /// If the name is not found and another is damaged: that may have been the name.
 pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
+    loop {
+        let drops = DROPS.load(worker.mem());
+        let found = find_once(worker, name);
+        // Entries of what was dropped meanwhile may have got other names.
+        if DROPS.load(worker.mem()) == drops {
+            return found;
+        }
+    }
+}
+
+fn find_once<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
     let mut damaged = None;
     for entry in entries(worker) {
         match entry.named() {
@@ -205,10 +275,26 @@ pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> 
 
 /// The offsets of the objects of a kind. Costs one load for each entry of the directory.
 pub fn of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<u64> {
-    (0..worker.geometry().parameters.entries)
-        .map(|index| sync_word(worker.geometry().entry(index)).load(worker.mem()))
-        .filter(|word| *word != 0 && word & KIND_MASK == kind)
-        .map(|word| word & !KIND_MASK)
+    let all = unnamed_of_kind(worker, kind).into_iter();
+    all.map(|named| named.offset).collect()
+}
+
+/// The same, with their entries and without their names.
+pub fn unnamed_of_kind<M: Memory>(worker: &Worker<M>, kind: u64) -> Vec<Named> {
+    let entries = 0..worker.geometry().parameters.entries;
+    let words = entries.map(|index| {
+        let entry = worker.geometry().entry(index);
+        (entry, sync_word(entry).load(worker.mem()))
+    });
+    words
+        .filter(|(_, word)| *word != 0 && word & (KIND_MASK | DROPPED) == kind)
+        .map(|(entry, word)| Named {
+            name: String::new(),
+            kind,
+            offset: offset_of(word),
+            incarnation: 0,
+            entry,
+        })
         .collect()
 }
 
@@ -267,6 +353,7 @@ fn create<M: Memory>(
         kind,
         offset,
         incarnation: 0,
+        entry: at,
     })
 }
 
@@ -275,6 +362,7 @@ fn create<M: Memory>(
 fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<(u64, u64)> {
     let mut unnamed = None;
     for at in (0..worker.geometry().parameters.entries).map(|index| worker.geometry().entry(index)) {
+        // PAIRS WITH: pod::names::dropping::Claim::finish
         let word = sync_word(at).load(worker.mem());
         if word == 0 && !rename::has_objects(worker, at) {
             return Ok((at, word));
@@ -289,10 +377,10 @@ fn free_entry<M: Memory>(worker: &Worker<M>) -> Result<(u64, u64)> {
 /// Whether an entry with this first word names nothing. The caller has the directory's lock.
 pub(in crate::pod) fn is_unnamed<M: Memory>(worker: &Worker<M>, word: u64) -> bool {
     let is_removed = || {
-        let count = rename::count_of(worker, word & !KIND_MASK);
+        let count = rename::count_of(worker, offset_of(word));
         count.is_ok_and(|count| !is_named(count.load(worker.mem())))
     };
-    word == 0 || word & KIND_MASK == KIND_LOCK && is_removed()
+    word == 0 || word & (KIND_MASK | DROPPED) == KIND_LOCK && is_removed()
 }
 
 /// The error when no entry is free.

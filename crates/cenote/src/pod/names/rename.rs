@@ -125,6 +125,7 @@ fn make<M: Memory>(worker: &Worker<M>, name: &str, making: &Making<'_>) -> Resul
         kind: KIND_LOCK,
         offset,
         incarnation: count + 1,
+        entry: at,
     })
 }
 

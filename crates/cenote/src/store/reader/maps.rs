@@ -5,13 +5,15 @@ use std::rc::Rc;
 use super::Reader;
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
+use crate::index::common::kind::of_kind;
 use crate::index::hash::HashMap;
 use crate::index::hash::iter::Cursor;
 use crate::index::ordered::OrderedMap;
 use crate::index::ordered::range::{Pair, Range};
 use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
-use crate::pod::names::directory::Named;
+use crate::pod::names::directory::{KIND_HASH, KIND_ORDERED, Named};
+use crate::pod::names::dropping::Identity;
 
 /// Groups of a hash map that one attempt reads; half as many after each that failed.
 const GROUPS_AT_ONCE: u32 = 32;
@@ -25,16 +27,24 @@ fn share(of: u32, failed: u32) -> u32 {
     (of.checked_shr(failed).unwrap_or(0)).max(1)
 }
 
+/// What a name stands for, if it is of this kind.
+fn identity_of<M: Memory>(reader: &Reader<M>, named: &Named, kind: u64) -> Result<Identity> {
+    of_kind(named.clone(), kind)?;
+    reader.read(|worker, _| Identity::of(worker, named).ok_or(Error::Dropped))
+}
+
 /// A hash map that is only read. See [`Reader`].
 pub struct MapReader<'r, M: Memory> {
     reader: &'r Reader<M>,
-    header: u64,
+    identity: Identity,
 }
 
 impl<'r, M: Memory> MapReader<'r, M> {
     pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let header = crate::index::common::kind::of_kind(named, crate::pod::names::directory::KIND_HASH)?;
-        let map = Self { reader, header };
+        let map = Self {
+            reader,
+            identity: identity_of(reader, &named, KIND_HASH)?,
+        };
         // Damage shows now.
         map.read(|_, _| Ok(()))?;
         Ok(map)
@@ -42,7 +52,10 @@ impl<'r, M: Memory> MapReader<'r, M> {
 
     fn read<R>(&self, mut work: impl FnMut(&HashMap<Snapshot<M>>, u32) -> Result<R>) -> Result<R> {
         self.reader.read(|worker: &Rc<Worker<Snapshot<M>>>, failed| {
-            work(&HashMap::at(worker.clone(), self.header, Guidelines::SP)?, failed)
+            work(
+                &HashMap::again(worker.clone(), self.identity, Guidelines::SP)?,
+                failed,
+            )
         })
     }
 
@@ -50,21 +63,21 @@ impl<'r, M: Memory> MapReader<'r, M> {
     ///
     /// Cost: what [`HashMap::get`] costs without replication and speculation, two sync loads, and a few microseconds.
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read(|map, _| Ok(map.get(key)?.map(|value| value.to_vec())))
     }
 
     /// The number of keys; see [`HashMap::len`].
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn len(&self) -> Result<u64> {
         self.read(|map, _| Ok(map.len()))
     }
 
     /// Whether it has no keys; see [`HashMap::len`].
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -72,7 +85,7 @@ impl<'r, M: Memory> MapReader<'r, M> {
     /// The pairs of the next groups, and where to go on; `None` at the end. Each group is seen as [`HashMap::step`]
     /// sees it.
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn step(&self, from: Cursor) -> Result<(Vec<Pair>, Option<Cursor>)> {
         self.read(|map, failed| {
             let (mut pairs, mut bytes, mut cursor) = (Vec::new(), 0, Some(from));
@@ -115,13 +128,15 @@ impl<'r, M: Memory> MapReader<'r, M> {
 /// An ordered map that is only read. See [`Reader`].
 pub struct OrderedReader<'r, M: Memory> {
     reader: &'r Reader<M>,
-    header: u64,
+    identity: Identity,
 }
 
 impl<'r, M: Memory> OrderedReader<'r, M> {
     pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let header = crate::index::common::kind::of_kind(named, crate::pod::names::directory::KIND_ORDERED)?;
-        let map = Self { reader, header };
+        let map = Self {
+            reader,
+            identity: identity_of(reader, &named, KIND_ORDERED)?,
+        };
         map.read(|_, _| Ok(()))?;
         Ok(map)
     }
@@ -129,7 +144,7 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
     fn read<R>(&self, mut work: impl FnMut(&OrderedMap<Snapshot<M>>, u32) -> Result<R>) -> Result<R> {
         self.reader.read(|worker: &Rc<Worker<Snapshot<M>>>, failed| {
             work(
-                &OrderedMap::at(worker.clone(), self.header, Guidelines::SP)?,
+                &OrderedMap::again(worker.clone(), self.identity, Guidelines::SP)?,
                 failed,
             )
         })
@@ -140,21 +155,21 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
     /// Cost: what [`OrderedMap::get`] costs without replication and speculation, two sync loads, and a few
     /// microseconds.
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read(|map, _| Ok(map.get(key)?.map(|value| value.to_vec())))
     }
 
     /// The number of keys; see [`OrderedMap::len`].
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn len(&self) -> Result<u64> {
         self.read(|map, _| Ok(map.len()))
     }
 
     /// Whether it has no keys; see [`OrderedMap::len`].
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -162,7 +177,7 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
     /// The pairs of the first leaf of a range, all of one moment, and where the next leaf begins; see
     /// [`OrderedMap::step`].
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn step(&self, range: Range<'_>) -> Result<(Vec<Pair>, Option<Vec<u8>>)> {
         self.read(|map, _| {
             let mut pairs = Vec::new();
@@ -174,13 +189,16 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
     /// Calls `each` for the pairs of a range in ascending order, until it returns `false`; with the guarantee of
     /// [`OrderedMap::scan`].
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn scan(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut position = Some(range.from.to_vec());
         while let Some(from) = position {
             let (pairs, next) = self.step(Range { from: &from, ..range })?;
             if next.as_ref().is_some_and(|next| *next <= from) {
-                return Err(Error::corrupt("a leaf's high fence, in the map", self.header));
+                return Err(Error::corrupt(
+                    "a leaf's high fence, in the map",
+                    self.identity.header(),
+                ));
             }
             if !pairs.iter().all(|(key, value)| each(key, value)) {
                 return Ok(());
@@ -192,7 +210,7 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
 
     /// [`OrderedReader::scan`] in descending order.
     ///
-    /// Errors: [`Error::Busy`](crate::Error::Busy).
+    /// Errors: [`Error::Busy`](crate::Error::Busy), [`Error::Dropped`](crate::Error::Dropped).
     pub fn scan_reverse(&self, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut end = range.to.map(<[u8]>::to_vec);
         loop {
@@ -213,7 +231,10 @@ impl<'r, M: Memory> OrderedReader<'r, M> {
             }
             let last = pairs.into_iter().next_back().map(|(key, _)| key);
             if end.is_some() && last >= end {
-                return Err(Error::corrupt("the order of keys, in the map", self.header));
+                return Err(Error::corrupt(
+                    "the order of keys, in the map",
+                    self.identity.header(),
+                ));
             }
             end = last;
         }

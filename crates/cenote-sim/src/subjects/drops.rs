@@ -1,0 +1,372 @@
+//! Maps and object stores that are dropped by their names, while others use them, and that are made again. Each one has
+//! a tag, the value of its first key, which every other value repeats: so what is read in one and was written to
+//! another shows. What a thread has written it must find, until it is told that the map was dropped. Once a drop is
+//! over that found nobody at work, no older handle may be of use. In the end all is dropped, and nothing may be left.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cenote::causes::Table;
+use cenote::index::dropping::{drop_named, finish_dropped};
+use cenote::index::hash::HashMap;
+use cenote::index::objects::{NewObject, ObjectSettings, ObjectStore, Viewed};
+use cenote::index::ordered::OrderedMap;
+use cenote::pod::format::geometry::Parameters;
+use cenote::pod::names::directory;
+use cenote::pod::reclaim::collect;
+use cenote::pod::{Pod, Worker};
+use cenote::{Dropped, Error};
+
+use super::assemble::{Parts, assemble};
+use super::hash::account;
+use super::pool::Member;
+use super::{Load, Log, Scenario, below, random};
+use crate::exec::{Context, Held, SimMemory};
+
+/// What is dropped: a hash map, an ordered map, an object store.
+const NAMES: [&str; 3] = ["hash", "ordered", "objects"];
+/// The key of the tag.
+const TAG: u64 = 0;
+/// Keys of each thread.
+const KEYS: u64 = 2;
+/// Views that a thread holds, at most.
+const VIEWS_MAX: usize = 2;
+
+struct Shared {
+    load: Load,
+    log: Log,
+    /// Counts moments: openings and drops.
+    now: Cell<u64>,
+    /// Handles of each name that were opened before this are of no use.
+    dropped: [Cell<u64>; NAMES.len()],
+}
+
+pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
+    let log = Log::default();
+    let shared = Shared {
+        load,
+        log: log.clone(),
+        now: Cell::default(),
+        dropped: Default::default(),
+    };
+    let prepare = |_: &Context<C>, _: &Shared| Ok(());
+    let parts = Parts { prepare, work, audit };
+    assemble(load, parameters, 8, log, shared, parts)
+}
+
+impl Shared {
+    fn tick(&self) -> u64 {
+        self.now.set(self.now.get() + 1);
+        self.now.get()
+    }
+}
+
+enum Structure<const C: bool> {
+    Hash(HashMap<SimMemory<C>>),
+    Ordered(OrderedMap<SimMemory<C>>),
+    Objects(ObjectStore<SimMemory<C>>),
+}
+
+impl<const C: bool> Structure<C> {
+    fn open(worker: &Rc<Worker<SimMemory<C>>>, name: usize, load: &Load) -> cenote::Result<Self> {
+        let (worker, guidelines) = (worker.clone(), load.guidelines);
+        Ok(match name {
+            0 => Self::Hash(HashMap::open_or_create(worker, NAMES[0], guidelines)?),
+            1 => Self::Ordered(OrderedMap::open_or_create(worker, NAMES[1], guidelines)?),
+            _ => {
+                let settings = ObjectSettings::default();
+                Self::Objects(ObjectStore::open_or_create(
+                    worker, NAMES[2], &settings, guidelines,
+                )?)
+            }
+        })
+    }
+
+    fn put(&self, key: u64, value: &[u8]) -> cenote::Result<()> {
+        let key = key.to_be_bytes();
+        match self {
+            Self::Hash(map) => map.put(&key, value).map(drop),
+            Self::Ordered(map) => map.put(&key, value).map(drop),
+            Self::Objects(store) => {
+                let object = store.make_beside(&key, value.len() as u64, &NewObject::default())?;
+                store.fill(&object, 0, value);
+                store.seal_over(object).map(drop)
+            }
+        }
+    }
+
+    /// Gives the structure its tag, if it has none.
+    fn insert_tag(&self, value: &[u8]) -> cenote::Result<()> {
+        let key = TAG.to_be_bytes();
+        match self {
+            Self::Hash(map) => map.insert(&key, value).map(drop),
+            Self::Ordered(map) => map.insert(&key, value).map(drop),
+            Self::Objects(store) => match store.make(&key, value.len() as u64, &NewObject::default())? {
+                Some(object) => {
+                    store.fill(&object, 0, value);
+                    store.seal(object).map(drop)
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn get(&self, key: u64) -> cenote::Result<Option<Vec<u8>>> {
+        let key = key.to_be_bytes();
+        match self {
+            Self::Hash(map) => Ok(map.get(&key)?.map(|value| value.to_vec())),
+            Self::Ordered(map) => Ok(map.get(&key)?.map(|value| value.to_vec())),
+            Self::Objects(store) => Ok(store.view(&key)?.map(|viewed| {
+                let bytes = viewed.bytes(store.worker().mem()).to_vec();
+                store.end_view(viewed);
+                bytes
+            })),
+        }
+    }
+}
+
+/// A handle of a thread.
+struct Handle<const C: bool> {
+    structure: Structure<C>,
+    tag: u64,
+    /// When it was open.
+    opened: u64,
+}
+
+/// A view that a thread holds, and what it shows.
+struct View<const C: bool> {
+    store: Rc<Handle<C>>,
+    viewed: Viewed,
+    held: Held,
+    bytes: Vec<u8>,
+}
+
+struct Thread<'a, const C: bool> {
+    shared: &'a Shared,
+    context: &'a Context<C>,
+    worker: Rc<Worker<SimMemory<C>>>,
+    handles: [Option<Rc<Handle<C>>>; NAMES.len()],
+    /// What it has written: by name, tag and key.
+    written: BTreeMap<(usize, u64, u64), u64>,
+    views: Vec<View<C>>,
+    /// Of values and tags, for those that it writes next.
+    number: u64,
+}
+
+fn work<const C: bool>(
+    context: &Context<C>,
+    pod: &Arc<Pod<SimMemory<C>>>,
+    shared: &Shared,
+) -> cenote::Result<()> {
+    let mut random = random(shared.load.seed, context.thread());
+    let worker = Rc::new(Worker::attach(pod, shared.load.guidelines.replicate)?);
+    let mut thread = Thread {
+        shared,
+        context,
+        worker,
+        handles: Default::default(),
+        written: BTreeMap::new(),
+        views: Vec::new(),
+        number: u64::from(context.thread()) << 32 | 1 << 31,
+    };
+    for _ in 0..shared.load.operations {
+        let (name, key) = (below(&mut random, 3) as usize, 1 + below(&mut random, KEYS));
+        let own = u64::from(context.thread()) << 8 | key;
+        match below(&mut random, 12) {
+            0 | 1 => thread.drop_named(name)?,
+            2..=5 => thread.on(name, |thread, handle| thread.put(name, handle, own))?,
+            6..=8 => thread.on(name, |thread, handle| thread.get(name, handle, own))?,
+            9 => thread.on(name, |thread, handle| thread.get_tag(handle))?,
+            10 => thread.on(2, |thread, handle| thread.view(handle, own))?,
+            _ => {
+                finish_dropped(&thread.worker)?;
+                collect::collect_now(&thread.worker)?;
+            }
+        }
+        if thread.views.len() > VIEWS_MAX || below(&mut random, 3) == 0 {
+            thread.end_view();
+        }
+    }
+    while !thread.views.is_empty() {
+        thread.end_view();
+    }
+    Ok(())
+}
+
+impl<const C: bool> Thread<'_, C> {
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    fn drop_named(&mut self, name: usize) -> cenote::Result<()> {
+        let began = self.shared.tick();
+        match drop_named(&self.worker, NAMES[name]) {
+            Ok(Dropped::Freed) => {
+                let dropped = &self.shared.dropped[name];
+                dropped.set(dropped.get().max(began));
+            }
+            Ok(Dropped::InUse) | Err(Error::NoSuch { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Does something with a handle, which is opened if there is none; it goes if it is of no use any more.
+    fn on(
+        &mut self,
+        name: usize,
+        work: impl FnOnce(&mut Self, &Rc<Handle<C>>) -> cenote::Result<()>,
+    ) -> cenote::Result<()> {
+        if self.handles[name].is_none() {
+            match self.open(name) {
+                // Entries of what was dropped and is in use still.
+                Err(
+                    Error::Dropped
+                    | Error::TooMany {
+                        what: Table::Names, ..
+                    },
+                ) => return Ok(()),
+                opened => self.handles[name] = Some(Rc::new(opened?)),
+            }
+        }
+        let Some(handle) = self.handles[name].clone() else {
+            return Ok(());
+        };
+        let is_over = handle.opened < self.shared.dropped[name].get();
+        match work(self, &handle) {
+            Err(Error::Dropped) => self.handles[name] = None,
+            Ok(()) if is_over => {
+                let text = format!("{} is of use after it was dropped", NAMES[name]);
+                self.shared.log.fault(text);
+            }
+            done => done?,
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, name: usize) -> cenote::Result<Handle<C>> {
+        let structure = Structure::open(&self.worker, name, &self.shared.load)?;
+        let tag = self.next_number();
+        structure.insert_tag(&tag.to_le_bytes())?;
+        let found = structure.get(TAG)?;
+        let [tag] = self.words(found.as_deref())[..] else {
+            self.shared
+                .log
+                .fault(format!("{} has no tag: {found:?}", NAMES[name]));
+            return Err(Error::Dropped);
+        };
+        Ok(Handle {
+            structure,
+            tag,
+            opened: self.shared.tick(),
+        })
+    }
+
+    fn words(&self, bytes: Option<&[u8]>) -> Vec<u64> {
+        let (words, rest) = bytes.unwrap_or_default().as_chunks::<8>();
+        if !rest.is_empty() {
+            self.shared
+                .log
+                .fault(format!("a value of {} words and {rest:?}", words.len()));
+        }
+        words.iter().copied().map(u64::from_le_bytes).collect()
+    }
+
+    fn put(&mut self, name: usize, handle: &Handle<C>, key: u64) -> cenote::Result<()> {
+        let number = self.next_number();
+        let value = [handle.tag.to_le_bytes(), number.to_le_bytes()].concat();
+        handle.structure.put(key, &value)?;
+        self.written.insert((name, handle.tag, key), number);
+        Ok(())
+    }
+
+    fn get(&mut self, name: usize, handle: &Handle<C>, key: u64) -> cenote::Result<()> {
+        let found = handle.structure.get(key)?;
+        let written = self.written.get(&(name, handle.tag, key));
+        let is_right = match (&self.words(found.as_deref())[..], written) {
+            ([], None) => true,
+            ([tag, number], Some(written)) => *tag == handle.tag && number == written,
+            _ => false,
+        };
+        if !is_right {
+            let what = NAMES[name];
+            let text = format!(
+                "{what} with tag {:#x}: {written:?} was written, and {found:?} is there",
+                handle.tag
+            );
+            self.shared.log.fault(text);
+        }
+        Ok(())
+    }
+
+    fn get_tag(&mut self, handle: &Handle<C>) -> cenote::Result<()> {
+        let found = handle.structure.get(TAG)?;
+        if self.words(found.as_deref()) != [handle.tag] {
+            let text = format!("the tag {:#x} has become {found:?}", handle.tag);
+            self.shared.log.fault(text);
+        }
+        Ok(())
+    }
+
+    /// Views an object, and goes on to hold it.
+    fn view(&mut self, handle: &Rc<Handle<C>>, key: u64) -> cenote::Result<()> {
+        let Structure::Objects(store) = &handle.structure else {
+            return Ok(());
+        };
+        if let Some(viewed) = store.view(&key.to_be_bytes())? {
+            let bytes = viewed.bytes(store.worker().mem());
+            self.views.push(View {
+                held: self.context.hold(bytes),
+                bytes: bytes.to_vec(),
+                store: handle.clone(),
+                viewed,
+            });
+        }
+        Ok(())
+    }
+
+    fn end_view(&mut self) {
+        if self.views.is_empty() {
+            return;
+        }
+        let View {
+            store,
+            viewed,
+            held,
+            bytes,
+        } = self.views.remove(0);
+        if let Structure::Objects(store) = &store.structure {
+            if viewed.bytes(store.worker().mem()) != bytes {
+                self.shared.log.fault("a viewed object has changed");
+            }
+            self.context.release(held);
+            store.end_view(viewed);
+        }
+    }
+}
+
+/// Drops everything, and accounts for every byte.
+fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
+    let log = &shared.log;
+    // Alone: a background thread would free what is being accounted for.
+    let member = Member::join(context, false)?;
+    {
+        let worker = Rc::new(Worker::attach(&member.pod, true)?);
+        account(&worker, log)?;
+        for named in directory::list(&*worker)? {
+            if drop_named(&worker, &named.name)? != Dropped::Freed {
+                log.fault(format!("nobody uses {named:?}, and it is not taken apart"));
+            }
+        }
+        let left = finish_dropped(&worker)?;
+        if left > 0 || directory::dropped(&worker).next().is_some() {
+            log.fault(format!("{left} structures are left that nobody uses"));
+        }
+        account(&worker, log)?;
+    }
+    member.leave(context);
+    Ok(())
+}

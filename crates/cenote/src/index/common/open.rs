@@ -1,0 +1,24 @@
+//! Opening what a name stands for, while others may drop it.
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::Worker;
+use crate::pod::names::directory::Named;
+
+/// Opens what `find` finds; `None` if that is nothing. If it is dropped meanwhile, begins anew.
+pub(crate) fn opened<M: Memory, T>(
+    worker: &Worker<M>,
+    find: impl Fn() -> Result<Option<Named>>,
+    open: impl Fn(Named) -> Result<T>,
+) -> Result<Option<T>> {
+    loop {
+        let Some(named) = find()? else {
+            return Ok(None);
+        };
+        let _pin = worker.pin()?;
+        match open(named) {
+            Err(Error::Dropped) => {}
+            opened => return opened.map(Some),
+        }
+    }
+}

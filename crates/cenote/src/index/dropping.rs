@@ -1,0 +1,137 @@
+//! Dropping maps and object stores by their names. Who may do which step, and what a crash leaves:
+//! [`pod::names::dropping`](crate::pod::names::dropping).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::common::guidelines::Guidelines;
+use super::hash::HashMap;
+use super::objects::ObjectStore;
+use super::ordered::OrderedMap;
+use crate::causes::Structure;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::mutant::{self, Mutant};
+use crate::pod::Worker;
+use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::names::directory::{self, Entry, KIND_HASH, KIND_OBJECTS, KIND_ORDERED};
+use crate::pod::names::dropping::{self, Claim, Claimed};
+
+/// What has become of what was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Dropped {
+    /// Its memory is free, or is as soon as retired memory is.
+    Freed,
+    /// Somebody uses it still: a reader, or a view of an object. Its memory comes back later.
+    InUse,
+}
+
+/// Drops what a name stands for.
+#[cfg_attr(feature = "internals", visibility::make(pub))]
+pub(crate) fn drop_named<M: Memory>(worker: &Rc<Worker<M>>, name: &str) -> Result<Dropped> {
+    let absent = || Error::NoSuch {
+        kind: Structure::MapOrObjects,
+        name: name.to_owned(),
+    };
+    directory::check_name(name)?;
+    let named = directory::find(&**worker, name)?.ok_or_else(absent)?;
+    if !matches!(named.kind, KIND_HASH | KIND_ORDERED | KIND_OBJECTS) {
+        return Err(super::common::kind::other(named));
+    }
+    if !dropping::mark(worker, &named)? {
+        return Err(absent());
+    }
+    let is_its = |entry: &Entry| entry.at == named.entry;
+    match directory::dropped(worker).find(is_its) {
+        Some(entry) => finish(worker, entry),
+        // Another worker was faster.
+        None => Ok(Dropped::Freed),
+    }
+}
+
+/// Takes apart what was dropped, and is not used any more. Returns how many structures are left.
+#[cfg_attr(feature = "internals", visibility::make(pub))]
+pub(crate) fn finish_dropped<M: Memory>(worker: &Rc<Worker<M>>) -> Result<u32> {
+    let entries: Vec<Entry> = directory::dropped(worker).collect();
+    let mut left = 0;
+    let mut failed = None;
+    for entry in entries {
+        match finish(worker, entry) {
+            Ok(Dropped::Freed) => {}
+            Ok(Dropped::InUse) => left += 1,
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(left), Err)
+}
+
+fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry) -> Result<Dropped> {
+    match dropping::claim(worker, &entry)? {
+        Claimed::Structure(claim) if claim.wait_for_users()? => take_apart(worker, claim),
+        Claimed::Structure(_) | Claimed::ByAnother => Ok(Dropped::InUse),
+        Claimed::Over => Ok(Dropped::Freed),
+    }
+}
+
+/// Takes apart what others have dropped, without waiting: for a background thread.
+#[derive(Default)]
+pub(crate) struct Finisher {
+    /// Since when what was dropped is watched, by its entry.
+    epochs: BTreeMap<u64, u64>,
+}
+
+impl Finisher {
+    /// Takes apart what is not used any more.
+    ///
+    /// Cost: a load for each entry of the directory; of what was dropped, as of [`Claim::is_unused_since`].
+    pub fn tick<M: Memory>(&mut self, worker: &Rc<Worker<M>>) -> Result<()> {
+        let entries: Vec<Entry> = directory::dropped(worker).collect();
+        self.epochs
+            .retain(|at, _| entries.iter().any(|entry| entry.at == *at));
+        for entry in entries {
+            let at = entry.at;
+            let Claimed::Structure(claim) = dropping::claim(worker, &entry)? else {
+                continue;
+            };
+            let epoch = *self.epochs.entry(at).or_insert_with(|| claim.epoch());
+            if claim.is_unused_since(epoch)? && take_apart(worker, claim)? == Dropped::Freed {
+                self.epochs.remove(&at);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a structure apart that nobody uses any more, unless its objects are viewed.
+fn take_apart<M: Memory>(worker: &Rc<Worker<M>>, claim: Claim<'_, M>) -> Result<Dropped> {
+    if !claim.entry().is_gone() && !clear(worker, &claim)? {
+        return Ok(Dropped::InUse);
+    }
+    crash_point(Point::DropTaken);
+    claim.finish().map(|()| Dropped::Freed)
+}
+
+/// Whether all but the header is unlinked.
+fn clear<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) -> Result<bool> {
+    let (worker, header) = (worker.clone(), claim.entry().offset);
+    match claim.entry().kind {
+        KIND_HASH => HashMap::at(worker, header, Guidelines::SP)?.clear()?,
+        KIND_ORDERED => OrderedMap::at(worker, header, Guidelines::SP)?.clear()?,
+        KIND_OBJECTS => {
+            let store = ObjectStore::at(worker.clone(), header, Guidelines::SP)?;
+            if store.is_any_held()? && !mutant::is(Mutant::DropViewsUnasked) {
+                return Ok(false);
+            }
+            drop(store);
+            OrderedMap::at(worker, header, Guidelines::SP)?.clear()?;
+        }
+        _ => {
+            return Err(Error::corrupt(
+                "the kind of what was dropped, at",
+                claim.entry().at,
+            ));
+        }
+    }
+    Ok(true)
+}

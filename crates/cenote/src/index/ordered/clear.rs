@@ -1,0 +1,67 @@
+//! Taking a map apart that nobody else uses any more: all its keys are removed, then the root, which has no child by
+//! then. A crash leaves a smaller map.
+
+use super::OrderedMap;
+use super::page::Page;
+use super::range::Range;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pod::commit::publish::{Change, publish};
+use crate::pod::format::record::operation;
+use crate::pod::reclaim::collect;
+use crate::pod::reclaim::room::with_room;
+
+impl<M: Memory> OrderedMap<M> {
+    /// Removes everything but the header. No other worker uses the map.
+    ///
+    /// Cost: that of [`OrderedMap::remove`] for each key.
+    pub(in crate::index) fn clear(&self) -> Result<()> {
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            let mut keys = Vec::new();
+            let range = Range { from: &at, to: None };
+            from = {
+                let _pin = self.pin()?;
+                self.step_keys(range, |key| keys.push(key.to_vec()))?
+            };
+            for key in keys {
+                self.remove(&key)?;
+            }
+        }
+        with_room(&self.worker, || self.unlink_root())
+    }
+
+    /// Unlinks the root's page.
+    fn unlink_root(&self) -> Result<()> {
+        let worker = &*self.worker;
+        let _hold = collect::begin_write(worker)?;
+        let _pin = self.pin()?;
+        let root = self.root().load(worker.mem());
+        if root == 0 {
+            return Ok(());
+        }
+        let page = Page::open(worker, root)?;
+        if page.level() != 0 {
+            return Err(Error::corrupt(
+                "a map without keys that has inner nodes, at",
+                self.header,
+            ));
+        }
+        let change = Change {
+            slot: self.root(),
+            current: root,
+            next: 0,
+            operation: operation::REMOVE,
+            old: root,
+            count: None,
+        };
+        self.forget_cached();
+        match publish(worker, &change)?.is_made() {
+            true => Ok(()),
+            false => Err(Error::corrupt(
+                "the root of a map that nobody uses, which changed, at",
+                self.header,
+            )),
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Maps and object stores that are dropped by their names, while others use them.
+
+#![allow(clippy::disallowed_types)] // flags of the test's own threads, no words of a pool
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cenote::causes::Structure;
+use cenote::memory::Mapped;
+use cenote::objects::ObjectSettings;
+use cenote::{Coherent, Dropped, Error, Noncoherent, Options, Pool, Range};
+
+fn pool<M: Mapped>(folder: &tempfile::TempDir) -> Pool<M> {
+    let options = Options {
+        size: 1 << 20,
+        max: 1 << 28,
+        names: 8,
+        ..Options::default()
+    };
+    Pool::create(folder.path().join("pool"), &options).unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap()
+}
+
+/// Bytes that something refers to. Nothing is wrong with the pool.
+fn reachable<M: Mapped>(pool: &Pool<M>) -> u64 {
+    pool.collect().unwrap();
+    let report = pool.fsck().unwrap();
+    assert!(report.is_clean(), "{report:#?}");
+    report.reachable_bytes
+}
+
+/// Threads keep lists of what they retire; else all that was reachable since is free.
+fn assert_is_back<M: Mapped>(pool: &Pool<M>, before: u64) {
+    let now = reachable(pool);
+    assert!(
+        now <= before + (24 << 10),
+        "{before} bytes, and {now} after all was dropped"
+    );
+}
+
+fn key(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+/// Keys so that each map has levels, chains, and nodes of several heights.
+const KEYS: u64 = 30_000;
+
+fn all_memory_comes_back<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    let before = reachable(&pool);
+    for round in 0..3 {
+        let (map, ordered) = (pool.map("map").unwrap(), pool.ordered("ordered").unwrap());
+        let objects = pool.objects("objects", &ObjectSettings::default()).unwrap();
+        for n in 0..KEYS {
+            let long = vec![n as u8; 1 + n as usize % 300];
+            map.put(&key(n), if n % 2 == 0 { &long[..] } else { &long[..1] })
+                .unwrap();
+            ordered.put(&key(n * 7919 % KEYS), &long).unwrap();
+            if n < KEYS / 30 {
+                assert!(objects.insert(&key(n), &long).unwrap());
+            }
+        }
+        assert!(reachable(&pool) > before + KEYS * 100);
+        // Handles that are open do not keep it.
+        for name in ["map", "ordered", "objects"] {
+            assert_eq!(pool.drop_named(name).unwrap(), Dropped::Freed, "{name} {round}");
+        }
+        assert_eq!(pool.names().unwrap(), [""; 0]);
+        assert_is_back(&pool, before);
+    }
+}
+
+fn what_never_had_anything_is_dropped<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    let before = reachable(&pool);
+    // More often than there are places in the directory.
+    for _ in 0..20 {
+        pool.map("map").unwrap();
+        pool.ordered("ordered").unwrap();
+        pool.objects("objects", &ObjectSettings::default()).unwrap();
+        for name in ["map", "ordered", "objects"] {
+            assert_eq!(pool.drop_named(name).unwrap(), Dropped::Freed, "{name}");
+        }
+    }
+    assert_is_back(&pool, before);
+}
+
+fn other_handles_fail_and_new_ones_do_not<M: Mapped>() {
+    macro_rules! assert_dropped {
+        ($($outcome:expr),* $(,)?) => { $(assert!(matches!($outcome.map(drop), Err(Error::Dropped)));)* };
+    }
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    let (map, ordered) = (pool.map("map").unwrap(), pool.ordered("ordered").unwrap());
+    let objects = pool.objects("objects", &ObjectSettings::default()).unwrap();
+    map.put(b"key", b"old").unwrap();
+    ordered.put(b"key", b"old").unwrap();
+    objects.insert(b"key", b"old").unwrap();
+    let other: Pool<M> = Pool::open(folder.path().join("pool"), &Options::default()).unwrap();
+    let refused = || {
+        assert_dropped!(
+            map.get(b"key"),
+            map.get_u64(1),
+            map.put(b"key", b"x"),
+            map.insert(b"k", b"x")
+        );
+        assert_dropped!(
+            map.remove(b"key"),
+            map.for_each(|_, _| ()),
+            map.get_copied(b"key")
+        );
+        assert_dropped!(
+            ordered.get(b"key"),
+            ordered.get_u64(1),
+            ordered.put(b"key", b"x"),
+            ordered.first()
+        );
+        assert_dropped!(
+            ordered.remove(b"key"),
+            ordered.last(),
+            ordered.step(Range::ALL, |_, _| ())
+        );
+        assert_dropped!(
+            objects.get(b"key"),
+            objects.insert(b"k", b"x"),
+            objects.delete(b"key")
+        );
+        assert_dropped!(
+            objects.list(b"", |_| std::ops::ControlFlow::Continue(())),
+            objects.stat(b"key")
+        );
+        assert_dropped!(
+            objects.wait(b"none", Duration::from_millis(1)),
+            objects.put(b"key", b"x")
+        );
+        assert_eq!((map.len(), ordered.len(), objects.bytes()), (0, 0, 0));
+    };
+    for name in ["map", "ordered", "objects"] {
+        assert_eq!(other.drop_named(name).unwrap(), Dropped::Freed);
+        let kind = Structure::MapOrObjects;
+        assert!(matches!(other.drop_named(name), Err(Error::NoSuch { kind: found, .. }) if found == kind));
+    }
+    refused();
+    // Perhaps in the same place.
+    let (map2, ordered2) = (pool.map("map").unwrap(), pool.ordered("ordered").unwrap());
+    let objects2 = pool.objects("objects", &ObjectSettings::default()).unwrap();
+    assert_eq!(map2.get(b"key").unwrap().as_deref(), None);
+    map2.put(b"key", b"new").unwrap();
+    ordered2.put(b"key", b"new").unwrap();
+    objects2.insert(b"key", b"new").unwrap();
+    refused();
+    assert_eq!(map2.get(b"key").unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(ordered2.get(b"key").unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(objects2.get(b"key").unwrap().as_deref(), Some(&b"new"[..]));
+    // Another one is dropped: handles on these look, and go on.
+    pool.map("third").unwrap();
+    let _ = pool.drop_named("third").unwrap();
+    assert_eq!(map2.get(b"key").unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(ordered2.len(), 1);
+    reachable(&pool);
+}
+
+fn others_are_not_dropped<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    pool.mutex("lock").unwrap();
+    pool.group("group", b"me").unwrap();
+    for name in ["lock", "group"] {
+        assert!(
+            matches!(pool.drop_named(name), Err(Error::OtherKind { .. })),
+            "{name}"
+        );
+    }
+    assert!(matches!(pool.drop_named(""), Err(Error::InvalidName { .. })));
+}
+
+fn a_view_outlives_its_store<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    let before = reachable(&pool);
+    let objects = pool.objects("objects", &ObjectSettings::default()).unwrap();
+    let bytes: Vec<u8> = (0..100_000_u32).map(|n| n as u8).collect();
+    objects.insert(b"viewed", &bytes).unwrap();
+    objects.insert(b"other", &bytes).unwrap();
+    let view = objects.get(b"viewed").unwrap().unwrap();
+    let writer = objects
+        .create(b"unsealed", 1000, &Default::default())
+        .unwrap()
+        .unwrap();
+    assert_eq!(pool.drop_named("objects").unwrap(), Dropped::InUse);
+    assert_eq!(pool.stat().unwrap().dropped, 1);
+    assert_eq!(pool.fsck().unwrap().dropped, 1);
+    assert!(reachable(&pool) > before);
+    assert_eq!(*view, bytes);
+    assert!(matches!(writer.seal(), Err(Error::Dropped)));
+    assert!(reachable(&pool) > before);
+    assert_eq!(*view, bytes);
+    drop(view);
+    assert_is_back(&pool, before);
+    assert_eq!(pool.stat().unwrap().dropped, 0);
+}
+
+fn a_value_outlives_its_map<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    let before = reachable(&pool);
+    let map = pool.map("map").unwrap();
+    map.put(b"key", b"value").unwrap();
+    let value = map.get(b"key").unwrap().unwrap();
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| assert_eq!(pool.drop_named("map").unwrap(), Dropped::InUse))
+            .join()
+            .unwrap();
+    });
+    assert_eq!(&*value, b"value");
+    drop(value);
+    assert!(matches!(map.get(b"key"), Err(Error::Dropped)));
+    assert_is_back(&pool, before);
+}
+
+/// Threads write, read and drop, all at once; each finds what it has written itself until it is told that the map is
+/// gone.
+fn maps_come_and_go<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    let before = reachable(&pool);
+    let (ends, drops) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let (pool, ends) = (pool.clone(), &ends);
+            scope.spawn(move || {
+                let mut n = thread << 32;
+                while !ends.load(Ordering::Relaxed) {
+                    let mut used = || -> cenote::Result<()> {
+                        let (map, ordered) = (pool.map("map")?, pool.ordered("ordered")?);
+                        let objects = pool.objects("objects", &ObjectSettings::default())?;
+                        loop {
+                            n += 1;
+                            map.put(&key(n), &key(n))?;
+                            ordered.put(&key(n), &key(n))?;
+                            objects.insert(&key(n), &key(n))?;
+                            assert_eq!(map.get(&key(n))?.as_deref(), Some(&key(n)[..]));
+                            assert_eq!(ordered.get(&key(n))?.as_deref(), Some(&key(n)[..]));
+                            assert_eq!(objects.get(&key(n))?.as_deref(), Some(&key(n)[..]));
+                            if ends.load(Ordering::Relaxed) {
+                                return Ok(());
+                            }
+                        }
+                    };
+                    match used() {
+                        Ok(()) | Err(Error::Dropped | Error::TooMany { .. }) => {}
+                        other => other.unwrap(),
+                    }
+                }
+            });
+        }
+        let until = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < until {
+            for name in ["map", "ordered", "objects"] {
+                match pool.drop_named(name) {
+                    Ok(_) => drop(drops.fetch_add(1, Ordering::Relaxed)),
+                    Err(Error::NoSuch { .. }) => {}
+                    other => panic!("{name}: {other:?}"),
+                }
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    assert!(drops.load(Ordering::Relaxed) > 3);
+    for name in pool.names().unwrap() {
+        assert_eq!(pool.drop_named(&name).unwrap(), Dropped::Freed);
+    }
+    assert_is_back(&pool, before);
+}
+
+fn readers_without_a_place_are_told<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    pool.map("map").unwrap().put(b"key", b"value").unwrap();
+    pool.ordered("ordered").unwrap().put(b"key", b"value").unwrap();
+    let reader = Pool::<M>::open_read_only(folder.path().join("pool"), &Options::default()).unwrap();
+    let (map, ordered) = (reader.map("map").unwrap(), reader.ordered("ordered").unwrap());
+    assert_eq!(map.get(b"key").unwrap().unwrap(), b"value");
+    for name in ["map", "ordered"] {
+        let _ = pool.drop_named(name).unwrap();
+    }
+    pool.map("ordered").unwrap();
+    assert!(matches!(map.get(b"key"), Err(Error::Dropped)));
+    assert!(matches!(ordered.get(b"key"), Err(Error::Dropped)));
+    assert!(matches!(reader.map("map"), Err(Error::NoSuch { .. })));
+}
+
+macro_rules! on_both {
+    ($($test:ident),* $(,)?) => { $(
+        mod $test {
+            use super::*;
+            #[test]
+            fn coherent() {
+                super::$test::<Coherent>();
+            }
+            #[test]
+            fn noncoherent() {
+                super::$test::<Noncoherent>();
+            }
+        }
+    )* };
+}
+
+on_both! {
+    all_memory_comes_back,
+    what_never_had_anything_is_dropped,
+    other_handles_fail_and_new_ones_do_not,
+    others_are_not_dropped,
+    a_view_outlives_its_store,
+    a_value_outlives_its_map,
+    maps_come_and_go,
+    readers_without_a_place_are_told,
+}
