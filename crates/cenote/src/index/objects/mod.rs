@@ -70,6 +70,8 @@ pub struct ObjectStore<M: Memory> {
     settings: ObjectSettings,
     /// The figure of bytes in use, and the pod's processes, when this handle found the figure right.
     recounted: Cell<Option<(u64, u64)>>,
+    /// The bytes in use when this handle has found no object whose time was over, and when that of the next one is.
+    next_expiry: Cell<Option<(u64, u64)>>,
 }
 
 impl<M: Memory> ObjectStore<M> {
@@ -90,19 +92,22 @@ impl<M: Memory> ObjectStore<M> {
         Ok(store)
     }
 
-    /// Opens the store of a name, if there is one.
+    /// Opens the store of a name, if there is one: it is made once it has its settings.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
+        let none = || Error::NoSuch {
+            kind: Structure::Objects,
+            name: name.to_owned(),
+        };
         match directory::find(&worker, name)? {
             Some(named) => {
-                let store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
+                let mut store = Self::at(worker, of_kind(named, KIND_OBJECTS)?, guidelines)?;
+                // Who went by others now would do so for as long as it has the store open.
+                store.settings = settings::found(&store.map)?.ok_or_else(none)?;
                 let _ = store.sweep_gone();
                 Ok(store)
             }
-            None => Err(Error::NoSuch {
-                kind: Structure::Objects,
-                name: name.to_owned(),
-            }),
+            None => Err(none()),
         }
     }
 
@@ -113,8 +118,9 @@ impl<M: Memory> ObjectStore<M> {
         let slots = slots::of_process(worker.pod(), meta.id());
         let map = OrderedMap::at(worker, header, guidelines)?;
         Ok(Self {
-            settings: settings::found(&map)?,
+            settings: settings::found(&map)?.unwrap_or_default(),
             recounted: Cell::default(),
+            next_expiry: Cell::default(),
             map,
             meta,
             slots,
