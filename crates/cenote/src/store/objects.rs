@@ -398,3 +398,7 @@ impl<M: Memory> Drop for ObjectView<M> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

@@ -236,7 +236,3 @@ fn free_slot(slots: &Slots, slot: SyncWord) {
     crash_point(Point::ObjectReleased);
     slots.give(slot);
 }
-
-#[cfg(test)]
-#[path = "delete_tests.rs"]
-mod tests;

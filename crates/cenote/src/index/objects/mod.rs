@@ -26,6 +26,8 @@
 mod audit;
 mod delete;
 mod evict;
+#[cfg(test)]
+mod halfway;
 mod layout;
 mod list;
 mod read;
@@ -52,6 +54,8 @@ use crate::pod::names::directory::{self, KIND_OBJECTS};
 pub use audit::{AuditedObjects, ObjectHolder};
 pub(crate) use delete::end_view_at;
 pub use evict::Evictions;
+#[cfg(test)]
+pub(crate) use halfway::name_without_settings;
 pub use layout::ID_MAX;
 pub use list::ObjectInfo;
 pub use read::Viewed;

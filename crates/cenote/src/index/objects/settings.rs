@@ -77,7 +77,3 @@ pub(super) fn found_or_made<M: Memory>(
         false => Ok(found(map)?.unwrap_or_default()),
     }
 }
-
-#[cfg(test)]
-#[path = "settings_tests.rs"]
-mod tests;

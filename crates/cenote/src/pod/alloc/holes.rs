@@ -71,8 +71,8 @@ pub fn frames_in_holes<M: Memory>(mem: &M) -> u64 {
     if M::COHERENT { HOLES.load(mem) } else { 0 }
 }
 
-/// Whether the bytes of an object are there, whatever has become of it, as long as the caller's pin stands. `false` only
-/// if the object is free. It begins in the first frame of its block.
+/// Whether the bytes of an object are there, whatever has become of it, as long as the caller's pin stands. `false`
+/// only if the object is free. It begins in the first frame of its block.
 ///
 /// Cost: a sync load; if there are holes, one or two more. Nothing on incoherent memory.
 pub(crate) fn has_bytes<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
