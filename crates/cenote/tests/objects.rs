@@ -205,6 +205,42 @@ fn quotas_and_times_hold() {
     check(&pool, 3);
 }
 
+/// A store that does not evict refuses nothing beside objects whose time is over.
+#[test]
+fn what_has_expired_is_room() {
+    let (_folder, pool) = pool::<Coherent>(4 << 20);
+    let short = NewObject {
+        ttl: Ttl::After(Duration::from_millis(1)),
+        ..NewObject::default()
+    };
+    let (mut bytes, settings) = (2_900_000, ObjectSettings::default());
+    let quota = ObjectSettings {
+        quota: Some(1 << 20),
+        ..settings
+    };
+    for settings in [settings, quota] {
+        let objects = pool.objects(&format!("{:?}", settings.quota), &settings).unwrap();
+        let refused = |objects: &Objects, id: &[u8], len| {
+            let made = objects.insert(id, &vec![1; len]);
+            matches!(made, Err(Error::Full { .. } | Error::Quota { .. }))
+        };
+        assert!(objects.insert(b"lives", &[1]).unwrap());
+        // A refusal finds that nothing will expire, and that must not be remembered for ever.
+        assert!(refused(&objects, b"large", 64 << 20));
+        assert!(objects.insert_with(b"lived", &vec![1; bytes], &short).unwrap());
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(objects.insert(b"new", &vec![2; bytes]).unwrap());
+        assert!(refused(&objects, b"another", bytes));
+        assert!(objects.contains(b"lives").unwrap());
+        assert_eq!(objects.evictions().expired, 1);
+        for id in ids(&objects, b"") {
+            assert!(objects.delete(&id).unwrap());
+        }
+        pool.collect().unwrap();
+        bytes = 900_000;
+    }
+}
+
 #[test]
 fn many_views_take_more_tables_of_slots() {
     let (_folder, pool) = pool::<Coherent>(64 << 20);

@@ -225,8 +225,9 @@ impl<M: Memory> Objects<M> {
         self.store.delete(id)
     }
 
-    /// Deletes all objects whose time is over. There is no need to call it: one that is looked for is deleted then, and
-    /// eviction deletes them first. Returns how many.
+    /// Deletes all objects whose time is over. There is no need to call it: one that is looked for is deleted then, a
+    /// store that evicts takes those that it comes by, viewed lately or not, and another one deletes all of them before
+    /// it refuses an object. Returns how many.
     ///
     /// Cost: a scan of all names.
     pub fn expire(&self) -> Result<u64> {
@@ -398,3 +399,7 @@ impl<M: Memory> Drop for ObjectView<M> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

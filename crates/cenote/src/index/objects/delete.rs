@@ -13,6 +13,7 @@ use crate::memory::checked::sync_word;
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::alloc::holes::has_bytes;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::names::dropping::Identity;
 
@@ -242,6 +243,7 @@ fn begin_release<M: Memory>(
         // What was viewed is in place at least until the slot says releasing, and then until the pin ends. What was not
         // may be gone, as a thread that removes it does not ask whether others who hold it were about to delete it, or
         // had just sealed it. Then the word may be anything; its number finds nothing any more, and nothing is removed.
+        // It may even be the file system's again.
         let _pin = worker.pin()?;
         match mutant::is(Mutant::ReleasedAtOnce) {
             // PAIRS WITH: index::objects::slots::for_each_table
@@ -249,8 +251,11 @@ fn begin_release<M: Memory>(
             // PAIRS WITH: index::objects::slots::for_each_table
             false => slot.store_seq_cst(mem, releasing(named.number)),
         }
-        // PAIRS WITH: index::objects::delete::unname, index::objects::seal::name_over, index::objects::seal::abort, index::objects::evict::evict_one, index::objects::recover::recover_storage, index::objects::read::mark_viewed
-        sync_word(named.state).peek_speculative(mem)
+        match has_bytes(worker, named.state) {
+            // PAIRS WITH: index::objects::delete::unname, index::objects::seal::name_over, index::objects::seal::abort, index::objects::evict::evict_one, index::objects::recover::recover_storage, index::objects::read::mark_viewed
+            true => sync_word(named.state).peek_speculative(mem),
+            false => 0,
+        }
     };
     crash_point(Point::ObjectReleasing);
     if state & DELETED != 0 && !mutant::is(Mutant::ReleasedUnchecked) {

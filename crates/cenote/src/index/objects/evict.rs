@@ -8,11 +8,11 @@
 //! The hand is a word. Several that evict move it together; that two come to the same storage does no harm.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use super::ObjectStore;
 use super::layout::{
-    DELETED, EVICTED, SEALED, SLOTS, STORAGES, Storage, VISITED, name_key, now_ms, number_of, storage_key,
+    DELETED, EVICTED, NAMES, Named, SEALED, SLOTS, STORAGES, Storage, VISITED, name_key, now_ms, number_of,
+    storage_key,
 };
 use super::recount::Recount;
 use super::recover::recover_objects;
@@ -72,20 +72,38 @@ impl<M: Memory> ObjectStore<M> {
             Err(error @ Error::Full { .. }) => error,
             done => return done,
         };
-        // Other stores of the pool have room, too, of processes that are gone.
-        recover_objects(self.map.worker());
-        self.finish_deferred();
         let most = self.worker().geometry().parameters.max_frames * FRAME;
+        if !self.settings.evict {
+            // Other stores of the pool have room, too, of processes that are gone.
+            recover_objects(self.map.worker());
+            self.finish_deferred();
+            if needed > most {
+                return Err(full);
+            }
+            return match self.evict_expired() {
+                Ok(_) | Err(Error::Full { .. }) => attempt(true),
+                Err(error) => Err(error),
+            };
+        }
+        let _ = self.sweep_gone();
+        self.finish_deferred();
         if needed > most {
             return Err(full);
         }
-        if !self.settings.evict {
-            return attempt(true);
-        }
+        // Only when this store has no more to give: a full cache comes here with each object, and other stores may have
+        // many slots.
+        let mut may_recover = true;
         loop {
-            let evicted = self.evict(needed)?;
+            let evicted = match self.evict(needed) {
+                // There is no room for a removal either.
+                Err(Error::Full { .. }) => 0,
+                evicted => evicted?,
+            };
             match attempt(true) {
                 Err(Error::Full { .. }) if evicted > 0 => {}
+                Err(Error::Full { .. }) if std::mem::take(&mut may_recover) => {
+                    recover_objects(self.map.worker())
+                }
                 done => return done,
             }
         }
@@ -114,7 +132,11 @@ impl<M: Memory> ObjectStore<M> {
         let mut counts = 0;
         while !has_room() {
             let too_many = self.bytes().saturating_add(needed).saturating_sub(limit);
-            if self.settings.evict && self.evict(too_many)? > 0 {
+            let made = match self.settings.evict {
+                true => self.evict(too_many)?,
+                false => self.evict_expired()?,
+            };
+            if made > 0 {
                 continue;
             }
             // It may be too high, as processes have died; and others may have made room.
@@ -150,17 +172,58 @@ impl<M: Memory> ObjectStore<M> {
     /// Cost: a scan of all names, and for each object that of [`ObjectStore::delete`].
     pub fn expire_all(&self) -> Result<u64> {
         let mut expired = Vec::new();
-        self.list_all(&[], |object| {
-            if has_expired(self.mem(), object.expires_ms.unwrap_or(0)) {
-                expired.push(object.id.to_vec());
+        self.for_each_name(|id, named| {
+            if has_expired(self.mem(), named.expires) {
+                expired.push(id.to_vec());
             }
-            ControlFlow::Continue(())
         })?;
         let mut count = 0;
         for id in expired {
             count += u64::from(self.expire(&id)?);
         }
         Ok(count)
+    }
+
+    /// Evicts the objects whose time is over, before something is refused. Returns how many bytes they had. It needs no
+    /// slot, as eviction does not.
+    ///
+    /// Cost: a scan of all names, unless this handle has found when the next object's time is over, and as many bytes
+    /// are in use as then; for each object that of [`ObjectStore::delete`].
+    fn evict_expired(&self) -> Result<u64> {
+        let (mem, in_use) = (self.mem(), self.bytes());
+        let known = self.next_expiry.get();
+        if known.is_some_and(|(then, next)| then == in_use && now_ms(mem) < next) {
+            return Ok(0);
+        }
+        let (mut expired, mut next) = (Vec::new(), u64::MAX);
+        self.for_each_name(|_, named| match has_expired(mem, named.expires) {
+            true => expired.push(named.number),
+            false if named.expires != 0 => next = next.min(named.expires),
+            false => {}
+        })?;
+        self.next_expiry.set(expired.is_empty().then_some((in_use, next)));
+        let mut bytes = 0;
+        for number in expired {
+            bytes += self.evict_one(&Candidate {
+                number,
+                has_expired: true,
+            })?;
+        }
+        Ok(bytes)
+    }
+
+    /// Calls `each` for all ids and what they refer to.
+    fn for_each_name(&self, mut each: impl FnMut(&[u8], Named)) -> Result<()> {
+        let mut outcome = Ok(());
+        let range = Range {
+            from: &[NAMES],
+            to: Some(&[STORAGES]),
+        };
+        self.map.scan(range, |key, value| {
+            outcome = Named::decode(self.worker(), value).map(|named| each(&key[1..], named));
+            outcome.is_ok()
+        })?;
+        outcome
     }
 
     /// Deletes an object if its time is over. Returns whether it did.

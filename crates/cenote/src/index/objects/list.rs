@@ -35,20 +35,6 @@ impl<M: Memory> ObjectStore<M> {
     ///
     /// Cost: that of [`OrderedMap::scan`](crate::OrderedMap::scan), and three misses an object.
     pub fn list(&self, prefix: &[u8], mut each: impl FnMut(ObjectInfo) -> ControlFlow<()>) -> Result<()> {
-        self.list_all(prefix, |object| {
-            match has_expired(self.mem(), object.expires_ms.unwrap_or(0)) {
-                true => ControlFlow::Continue(()),
-                false => each(object),
-            }
-        })
-    }
-
-    /// The same, also of objects whose time is over and that are still there.
-    pub(super) fn list_all(
-        &self,
-        prefix: &[u8],
-        mut each: impl FnMut(ObjectInfo) -> ControlFlow<()>,
-    ) -> Result<()> {
         let (from, to) = (name_key(prefix), end_of(prefix));
         let mut failed = None;
         let range = Range {
@@ -56,9 +42,12 @@ impl<M: Memory> ObjectStore<M> {
             to: Some(&to),
         };
         self.map.scan(range, |key, value| {
-            let found = Named::decode(self.worker(), value).and_then(|named| self.info(&key[1..], &named));
+            let found = Named::decode(self.worker(), value).and_then(|named| {
+                let is_over = has_expired(self.mem(), named.expires);
+                (!is_over).then(|| self.info(&key[1..], &named)).transpose()
+            });
             match found {
-                Ok(object) => each(object).is_continue(),
+                Ok(object) => object.is_none_or(|object| each(object).is_continue()),
                 Err(error) => {
                     failed = Some(error);
                     false

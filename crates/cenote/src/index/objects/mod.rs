@@ -26,6 +26,8 @@
 mod audit;
 mod delete;
 mod evict;
+#[cfg(test)]
+mod halfway;
 mod layout;
 mod list;
 mod read;
@@ -54,6 +56,8 @@ use crate::pod::names::dropping::Identity;
 pub use audit::{AuditedObjects, ObjectHolder};
 pub(crate) use delete::end_view_at;
 pub use evict::Evictions;
+#[cfg(test)]
+pub(crate) use halfway::name_without_settings;
 pub use layout::ID_MAX;
 pub use list::ObjectInfo;
 pub use read::Viewed;
@@ -72,6 +76,8 @@ pub struct ObjectStore<M: Memory> {
     settings: ObjectSettings,
     /// The figure of bytes in use, and the pod's processes, when this handle found the figure right.
     recounted: Cell<Option<(u64, u64)>>,
+    /// The bytes in use when this handle has found no object whose time was over, and when that of the next one is.
+    next_expiry: Cell<Option<(u64, u64)>>,
 }
 
 impl<M: Memory> ObjectStore<M> {
@@ -93,15 +99,18 @@ impl<M: Memory> ObjectStore<M> {
         Ok(store)
     }
 
-    /// Opens the store of a name, if there is one.
+    /// Opens the store of a name, if there is one: it is made once it has its settings.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
         let open = |named| Self::of(worker.clone(), named, guidelines);
         let found = opened(&worker, || directory::find(&worker, name), open)?;
-        let store = found.ok_or_else(|| Error::NoSuch {
+        let none = || Error::NoSuch {
             kind: Structure::Objects,
             name: name.to_owned(),
-        })?;
+        };
+        let mut store = found.ok_or_else(none)?;
+        // A thread that went by others now would do so for as long as it has the store open.
+        store.settings = settings::found(&store.map)?.ok_or_else(none)?;
         let _ = store.sweep_gone();
         Ok(store)
     }
@@ -132,8 +141,9 @@ impl<M: Memory> ObjectStore<M> {
         let slots = slots::of_process(worker.pod(), meta.id());
         let map = OrderedMap::with(worker, header, guidelines, identity)?;
         Ok(Self {
-            settings: settings::found(&map)?,
+            settings: settings::found(&map)?.unwrap_or_default(),
             recounted: Cell::default(),
+            next_expiry: Cell::default(),
             map,
             meta,
             slots,

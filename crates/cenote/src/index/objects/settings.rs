@@ -61,12 +61,10 @@ pub(super) fn unless_0(figure: u64) -> Option<u64> {
     (figure != 0).then_some(figure)
 }
 
-/// The settings of a store. A creator that died may have left none: then they are the default.
-pub(super) fn found<M: Memory>(map: &OrderedMap<M>) -> Result<ObjectSettings> {
-    match map.get_copied(SETTINGS)? {
-        Some(bytes) => ObjectSettings::decode(&bytes),
-        None => Ok(ObjectSettings::default()),
-    }
+/// The settings of a store. `None` if its creator has not written them yet, or died before that.
+pub(super) fn found<M: Memory>(map: &OrderedMap<M>) -> Result<Option<ObjectSettings>> {
+    let bytes = map.get_copied(SETTINGS)?;
+    bytes.map(|bytes| ObjectSettings::decode(&bytes)).transpose()
 }
 
 /// The same; makes these if there are none.
@@ -76,6 +74,6 @@ pub(super) fn found_or_made<M: Memory>(
 ) -> Result<ObjectSettings> {
     match map.insert(SETTINGS, &settings.encode())? {
         true => ObjectSettings::decode(&settings.encode()),
-        false => found(map),
+        false => Ok(found(map)?.unwrap_or_default()),
     }
 }

@@ -17,11 +17,11 @@
 //! The *trim lock* is recoverable; only its holder punches and fills, so the two never happen to one piece at a time.
 //! It is taken before the allocator's lock, never under it.
 //!
-//! **Readers.** Some workers read frames that may be free: to look for an orphaned block's cells, or to recover from a
-//! record that is out of date. They read the block table first, under a pin. A piece is punched when all pins have
-//! ended that may have begun before it was a hole: when its epoch, taken after it was marked, is below the least
-//! announcement. Touching a page that is gone would allocate a new one, or raise a signal where the file system is
-//! full.
+//! **Readers.** Some workers read frames that may be free: to look for an orphaned block's cells, to recover from a
+//! record that is out of date, or to release what others may have freed. They read the block table first, under a pin.
+//! A piece is punched when all pins have ended that may have begun before it was a hole: when its epoch, taken after it
+//! was marked, is below the least announcement. Touching a page that is gone would allocate a new one, or raise a
+//! signal where the file system is full.
 //!
 //! | a crash after | leaves | repaired by |
 //! |---|---|---|
@@ -38,6 +38,7 @@ use crate::error::{Error, Result};
 use crate::memory::{MappingError, Memory};
 use crate::mutant::{self, Mutant};
 use crate::pod::format::block::Block;
+use crate::pod::format::class::block_start;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::format::superblock::{EPOCH, HEAP_LOCK, HOLES, HOLES_FROM, TRIM_LOCK};
 use crate::pod::instance::advance::advance;
@@ -68,6 +69,24 @@ impl Hole {
 /// Frames that are in holes.
 pub fn frames_in_holes<M: Memory>(mem: &M) -> u64 {
     if M::COHERENT { HOLES.load(mem) } else { 0 }
+}
+
+/// Whether the bytes of an object are there, whatever has become of it, as long as the caller's pin stands. `false`
+/// only if the object is free. It begins in the first frame of its block.
+///
+/// Cost: a sync load; if there are holes, one or two more. Nothing on incoherent memory.
+pub(crate) fn has_bytes<M: Memory>(worker: &Worker<M>, object: u64) -> bool {
+    let mem = worker.mem();
+    if frames_in_holes(mem) == 0 {
+        return true;
+    }
+    let frame = worker.geometry().frame_of(object);
+    let block_at = |frame| Block::decode(table_word(worker, frame).load(mem));
+    let block = match block_at(frame) {
+        Block::Tail => block_at(block_start(frame, 2)),
+        block => block,
+    };
+    matches!(block, Block::Slab { .. } | Block::Extent { .. })
 }
 
 /// All holes. Without a lock: by the time they are returned, there may be others.
