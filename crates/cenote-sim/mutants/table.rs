@@ -129,7 +129,7 @@ pub fn trial(mutant: Mutant) -> Trial {
 
         BarrierLeftOut => quick(coherent(Epochs, 4, 1, 40, 2, Random)),
         ValueUnpinned => quick(coherent(Hash, 2, 2, 40, 1, Random)),
-        AnnouncedWithoutFence => slow(noncoherent(Epochs, 3, 1, 100, 0, Random)),
+        AnnouncedWithoutFence => quick(no_membarrier(coherent(Epochs, 4, 1, 40, 2, Random))),
         ReaderWithoutFence => quick(coherent(Rwlock, 3, 2, 12, 2, Random)),
         SealUnchecked => quick(delegated(Hash, 3, 2, 10, 0)),
         EpochNotHelped | NeverWithdrawn | NotAnnounced | ReplicasNotRaised | TagZero => {
@@ -405,8 +405,12 @@ pub fn describe(plan: &Plan) -> String {
         LimitsKind::Small => ", small limits",
         LimitsKind::Drawn => ", limits drawn",
     };
+    let barrier = match plan.has_membarrier {
+        true => "",
+        false => " without membarrier",
+    };
     format!(
-        "{}, {}, {} × {}, {}, {}, {}{limits}",
+        "{}, {}{barrier}, {} × {}, {}, {}, {}{limits}",
         plan.subject.name(),
         plan.memory(),
         plan.hosts,
