@@ -15,6 +15,7 @@ pub struct Trial {
 pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
+        Mutant::MoveNotCounted => Some("tests/moved_lists.rs"),
         Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
         Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
         Mutant::SnapshotNotValidated => Some("tests/snapshots.rs"),

@@ -5,6 +5,7 @@ mod calibration;
 mod delegated;
 mod every_step;
 mod litmus;
+mod moved_lists;
 mod own_index;
 mod reader_turns;
 mod refusals;
