@@ -15,6 +15,7 @@ pub struct Trial {
 pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
+        Mutant::LeftInFrontKept => Some("tests/left_in_front.rs"),
         Mutant::MoveNotCounted => Some("tests/moved_lists.rs"),
         Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
         Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
@@ -174,7 +175,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | LivenessByDescriptor
         | HolderUnmapped
         | QuiescedEarly => quick(coherent(Hash, 2, 1, 12, 0, Random)),
-        GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
+        GivenUpUnasked | LeftInFrontKept | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
         }
         CacheWithoutStamp | CachedLate | FrozenCached => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
@@ -208,11 +209,6 @@ pub fn trial(mutant: Mutant) -> Trial {
             limits: LimitsKind::Drawn,
             draws_guidelines: true,
             ..coherent(Semaphore, 3, 2, 14, 2, Random)
-        }),
-        LeftInFrontKept => slow(Plan {
-            limits: LimitsKind::Drawn,
-            draws_guidelines: true,
-            ..delegated(Removal, 3, 2, 20, 0)
         }),
         NameNotReread => quick(coherent(Removal, 3, 2, 30, 0, Random)),
         StalePermitTaken => quick(coherent(Semaphore, 3, 2, 14, 2, Random)),

@@ -4,6 +4,7 @@ mod cached_words;
 mod calibration;
 mod delegated;
 mod every_step;
+mod left_in_front;
 mod litmus;
 mod moved_lists;
 mod own_index;
