@@ -15,6 +15,8 @@ pub struct Trial {
 pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
+        Mutant::LeftInFrontKept => Some("tests/left_in_front.rs"),
+        Mutant::MoveNotCounted => Some("tests/moved_lists.rs"),
         Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
         Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
         Mutant::SnapshotNotValidated => Some("tests/snapshots.rs"),
@@ -129,7 +131,7 @@ pub fn trial(mutant: Mutant) -> Trial {
 
         BarrierLeftOut => quick(coherent(Epochs, 4, 1, 40, 2, Random)),
         ValueUnpinned => quick(coherent(Hash, 2, 2, 40, 1, Random)),
-        AnnouncedWithoutFence => slow(noncoherent(Epochs, 3, 1, 100, 0, Random)),
+        AnnouncedWithoutFence => quick(no_membarrier(coherent(Epochs, 4, 1, 40, 2, Random))),
         ReaderWithoutFence => quick(coherent(Rwlock, 3, 2, 12, 2, Random)),
         SealUnchecked => quick(delegated(Hash, 3, 2, 10, 0)),
         EpochNotHelped | NeverWithdrawn | NotAnnounced | ReplicasNotRaised | TagZero => {
@@ -173,7 +175,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         | LivenessByDescriptor
         | HolderUnmapped
         | QuiescedEarly => quick(coherent(Hash, 2, 1, 12, 0, Random)),
-        GivenUpUnasked | RecoveryTakenForRival | ReadInOneTurn => {
+        GivenUpUnasked | LeftInFrontKept | RecoveryTakenForRival | ReadInOneTurn => {
             quick(coherent(Rwlock, 3, 2, 20, 2, Random))
         }
         CacheWithoutStamp | CachedLate | FrozenCached => quick(noncoherent(Thin, 3, 2, 40, 0, Random)),
@@ -207,11 +209,6 @@ pub fn trial(mutant: Mutant) -> Trial {
             limits: LimitsKind::Drawn,
             draws_guidelines: true,
             ..coherent(Semaphore, 3, 2, 14, 2, Random)
-        }),
-        LeftInFrontKept => slow(Plan {
-            limits: LimitsKind::Drawn,
-            draws_guidelines: true,
-            ..delegated(Removal, 3, 2, 20, 0)
         }),
         NameNotReread => quick(coherent(Removal, 3, 2, 30, 0, Random)),
         StalePermitTaken => quick(coherent(Semaphore, 3, 2, 14, 2, Random)),
@@ -413,8 +410,12 @@ pub fn describe(plan: &Plan) -> String {
         LimitsKind::Small => ", small limits",
         LimitsKind::Drawn => ", limits drawn",
     };
+    let barrier = match plan.has_membarrier {
+        true => "",
+        false => " without membarrier",
+    };
     format!(
-        "{}, {}, {} × {}, {}, {}, {}{limits}",
+        "{}, {}{barrier}, {} × {}, {}, {}, {}{limits}",
         plan.subject.name(),
         plan.memory(),
         plan.hosts,
