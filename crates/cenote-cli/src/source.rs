@@ -152,6 +152,7 @@ impl<M: Memory> Source<M> {
 }
 
 /// A map that is read.
+#[expect(clippy::large_enum_variant, reason = "a command has one")]
 pub enum SourceMap<'s, M: Memory> {
     /// With a place.
     Any(AnyMap<M>),

@@ -475,6 +475,20 @@ int cenote_objects_open_or_create(const struct cenote_pool *pool,
                                   const struct cenote_objects_options *options,
                                   struct cenote_objects **objects);
 
+// Drops the object store of a name. The name is free at once. Who has the store open gets EIDRM from then on; views
+// stay as they are, and what they show comes back when they are closed, and the next store is dropped or this process
+// ends.
+//
+// Errors: EINVAL if the pool is null, or the name is too long or empty, or is that of something that cannot be
+// dropped; ENOENT if there is none of the name; else those of cenote_objects_open.
+//
+// Cost: that of cenote_objects_open, and a removal for each object; if a thread reads all the time, a tenth of a
+// second.
+//
+// Preconditions: The pool is null or open; the name ends with a zero.
+int cenote_objects_drop(const struct cenote_pool *pool,
+                        const char *name);
+
 // Closes an object store. Views and writers of it stay as they are.
 //
 // Errors: EINVAL if it is null or closed.

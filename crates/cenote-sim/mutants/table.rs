@@ -301,14 +301,12 @@ pub fn trial(mutant: Mutant) -> Trial {
         HostlessLeft => quick(coherent(Lease, 3, 2, 14, 2, Random)),
 
         DeadNotDrained => slow(noncoherent(SecondProcesses, 2, 2, 20, 2, Random)),
-        DropsUncounted | DropsUnseen | DropUnwaited | DropViewsUnasked => {
-            quick(coherent(Drops, 3, 2, 20, 0, Random))
-        }
-        DropSeenBefore | DropCreationUnasked | DroppedNameRead => {
-            quick(small(coherent(Drops, 3, 2, 20, 0, Random)))
-        }
-        DropUnlocked | DropUnmasked => quick(small(delegated(Drops, 3, 2, 20, 2))),
-        DropDeadTrusted | DropGoneAtOnce => quick(small(coherent(Drops, 3, 2, 20, 2, Random))),
+        DropsUncounted | DropsUnseen | DropUnwaited => quick(coherent(Drops, 3, 2, 20, 0, Random)),
+        DropViewsUnasked => slow(coherent(Drops, 3, 2, 20, 0, Random)),
+        DropSeenBefore | DropCreationUnasked => quick(small(coherent(Drops, 3, 2, 20, 0, Random))),
+        DropDeadTrusted | DropGoneAtOnce => slow(small(coherent(Drops, 3, 2, 20, 2, Random))),
+        DropUnlocked | DropUnmasked => slow(small(delegated(Drops, 3, 2, 10, 2))),
+        DroppedNameRead => slow(small(noncoherent(Drops, 3, 2, 30, 0, Random))),
         RepairUnasked | RepairUncounted => quick(coherent(Repairs, 3, 1, 10, 0, Random)),
         AttachScansOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),
         InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),

@@ -19,8 +19,8 @@ use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
 
 /// Where the end of a mutex's queue lies.
 const END_AT: u64 = 3 * 64;
-/// Polls of a waiter: as many as come before it joins. Had it more, it would sleep, and in the simulator no timeout ends
-/// such a sleep.
+/// Polls of a waiter: as many as come before it joins. Had it more, it would sleep, and in the simulator no timeout
+/// ends such a sleep.
 const POLLS: u32 = 64;
 
 /// A thread, a word that it changes, and how often it has done so. It is held back before the second time.

@@ -13,12 +13,11 @@ use super::{Case, Outcome, options, run_case, text};
 /// At which passing of a point of a drop the process is killed.
 const PASSINGS: [u64; 3] = [1, 2, 3];
 /// Points of removals, at passings that are in the drop of each structure.
-const REMOVALS: [(&str, [u64; 3]); 5] = [
+const REMOVALS: [(&str, [u64; 3]); 4] = [
     ("publish.intent", [500, 1_100, 1_560]),
     ("publish.done", [500, 1_100, 1_560]),
     ("retire.pushed", [250, 700, 1_000]),
     ("publish.counted", [500, 1_100, 1_560]),
-    ("resize.root", [1, 2, 3]),
 ];
 const KEYS: u64 = 300;
 const NAMES: [&str; 3] = ["hash", "ordered", "objects"];
