@@ -31,6 +31,7 @@ The chores of the Cenote workspace.
                           and hours of pools that are damaged
         --seed N          the first seed of the torture runs (default 1)
         --lmcache         nothing else but the adapter for LMCache, with the released package (some 8 GB to install)
+        --ray             nothing else but handles and the tensor transport in the released Ray (some 6 GB to install)
     cargo xtask mutants   plant faults in the library, one after the other; each must be seen in simulation
         --quick           those that take few seeds
         --only NAME       one of them

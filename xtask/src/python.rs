@@ -21,6 +21,8 @@ pub enum Suite {
     Package,
     /// The adapter for LMCache, with the released package, which needs some 8 GB.
     Lmcache,
+    /// Handles and the tensor transport in the released Ray, with PyTorch, which needs some 6 GB.
+    Ray,
 }
 
 impl Suite {
@@ -29,6 +31,7 @@ impl Suite {
         match self {
             Self::Package => "python",
             Self::Lmcache => "python-lmcache",
+            Self::Ray => "python-ray",
         }
     }
 
@@ -37,14 +40,15 @@ impl Suite {
         match self {
             Self::Package => "crates/cenote-py/tests",
             Self::Lmcache => "crates/cenote-py/lmcache",
+            Self::Ray => "crates/cenote-py/ray",
         }
     }
 
-    /// What is built: speed is looked at in none but the second.
+    /// What is built: speed is looked at in none but those of other packages.
     fn profile(self) -> &'static str {
         match self {
             Self::Package => "dev",
-            Self::Lmcache => "release",
+            Self::Lmcache | Self::Ray => "release",
         }
     }
 }

@@ -35,7 +35,8 @@ const MAPS: [(&str, &str); 3] = [
 pub struct Options {
     quick: bool,
     soak: bool,
-    lmcache: bool,
+    /// A suite of the Python package that is all that runs.
+    only: Option<python::Suite>,
     seed: u64,
 }
 
@@ -45,7 +46,7 @@ impl Options {
         let mut options = Options {
             quick: false,
             soak: false,
-            lmcache: false,
+            only: None,
             seed: 1,
         };
         let mut arguments = arguments.iter();
@@ -53,7 +54,8 @@ impl Options {
             match argument.as_str() {
                 "--quick" => options.quick = true,
                 "--soak" => options.soak = true,
-                "--lmcache" => options.lmcache = true,
+                "--lmcache" => options.only = Some(python::Suite::Lmcache),
+                "--ray" => options.only = Some(python::Suite::Ray),
                 "--seed" => {
                     let value = arguments.next().ok_or("`--seed` needs a number")?;
                     options.seed = value
@@ -135,6 +137,7 @@ impl Step {
             ),
             Work::Python(python::Suite::Package) => "cargo xtask python".into(),
             Work::Python(python::Suite::Lmcache) => "cargo xtask test --lmcache".into(),
+            Work::Python(python::Suite::Ray) => "cargo xtask test --ray".into(),
             Work::Mutants => "cargo xtask mutants --quick".into(),
             Work::Cenote(arguments) => format!("cargo run -p cenote-cli -- {}", arguments.join(" ")),
         }
@@ -203,10 +206,15 @@ fn torture(map: &str, seed: u64, seconds: u64) -> String {
 }
 
 fn steps(options: &Options) -> Vec<Step> {
-    if options.lmcache {
+    if let Some(suite) = options.only {
+        let name = match suite {
+            python::Suite::Package => "the Python package",
+            python::Suite::Lmcache => "the adapter for LMCache",
+            python::Suite::Ray => "handles and the transport in Ray",
+        };
         return vec![Step {
-            name: "the adapter for LMCache".into(),
-            work: Work::Python(python::Suite::Lmcache),
+            name: name.into(),
+            work: Work::Python(suite),
         }];
     }
     let mut steps = vec![
@@ -379,7 +387,7 @@ mod tests {
             Ok(Options {
                 quick: false,
                 soak: false,
-                lmcache: false,
+                only: None,
                 seed: 1
             })
         );
@@ -388,7 +396,7 @@ mod tests {
             Ok(Options {
                 quick: false,
                 soak: true,
-                lmcache: false,
+                only: None,
                 seed: 7
             })
         );
@@ -401,6 +409,10 @@ mod tests {
     #[test]
     fn a_suite_that_is_asked_for_is_all_that_runs() {
         assert_eq!(names(&parse("--lmcache").unwrap()), ["the adapter for LMCache"]);
+        assert_eq!(
+            names(&parse("--ray").unwrap()),
+            ["handles and the transport in Ray"]
+        );
     }
 
     #[test]

@@ -63,6 +63,25 @@ def _write_stream(pyarrow: Any, sink: Any, table: Any) -> None:
         stream.write(table)
 
 
+def loads(view: View) -> Any:
+    """The value of an object that `Objects.dump` has stored."""
+    not_dumped = f"the object {view.id!r} was not stored by dump()"
+    if view.metadata != _PICKLE:
+        raise ValueError(not_dumped)
+    memory = memoryview(view)
+    try:
+        (count,) = struct.unpack_from("<Q", memory)
+        lens = struct.unpack_from(f"<{count}Q", memory, 8)
+    except struct.error as error:
+        raise ValueError(not_dumped) from error
+    parts, end = [], 8 + 8 * count
+    for nbytes in lens:
+        begin = -(-end // _ALIGNED) * _ALIGNED
+        end = begin + nbytes
+        parts.append(memory[begin:end])
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
 class Objects(_named.Named, _native.Objects):
     """An object store of a pool.
 
@@ -158,20 +177,7 @@ class Objects(_named.Named, _native.Objects):
         view = self.get(id, timeout=timeout)
         if view is None:
             raise KeyError(id)
-        if view.metadata != _PICKLE:
-            raise ValueError(f"the object {id!r} was not stored by dump()")
-        memory = memoryview(view)
-        try:
-            (count,) = struct.unpack_from("<Q", memory)
-            lens = struct.unpack_from(f"<{count}Q", memory, 8)
-        except struct.error as error:
-            raise ValueError(f"the object {id!r} was not stored by dump()") from error
-        parts, end = [], 8 + 8 * count
-        for nbytes in lens:
-            begin = -(-end // _ALIGNED) * _ALIGNED
-            end = begin + nbytes
-            parts.append(memory[begin:end])
-        return pickle.loads(parts[0], buffers=parts[1:])
+        return loads(view)
 
     def put_arrow(
         self, id: Any, table: Any, *, metadata: Any = None, ttl: float | None = None, overwrite: bool = False
