@@ -323,7 +323,7 @@ impl<M: Memory> Claim<'_, M> {
     pub fn finish(self) -> Result<()> {
         let (worker, mem, at) = (self.worker, self.worker.mem(), sync_word(self.entry.at));
         let word = self.entry.offset | self.entry.kind | DROPPED;
-        if at.load(mem) == word {
+        if !self.entry.is_gone() && at.load(mem) == word {
             let _hold = collect::begin_write(worker)?;
             let _pin = worker.pin()?;
             // Nobody else changes the word until the claim is over, or this worker is recovered: so it says whether
