@@ -192,7 +192,9 @@ pub fn mark<M: Memory>(worker: &Worker<M>, named: &Named) -> Result<bool> {
     };
     let (word, at) = (named.offset | named.kind, sync_word(named.entry));
     // PAIRS WITH: pod::names::directory::read, pod::names::directory::read_dropped, pod::names::dropping::Identity::is_there
-    let is_marked = at.compare_exchange(worker.mem(), word, word | DROPPED).is_ok();
+    let is_marked = at
+        .compare_exchange_acquire(worker.mem(), word, word | DROPPED)
+        .is_ok();
     if is_marked {
         crash_point(Point::DropMarked);
         tell(worker);
@@ -238,8 +240,12 @@ pub fn claim<'w, M: Memory>(worker: &'w Worker<M>, entry: &Entry) -> Result<Clai
     if found != 0 && !is_over(worker, found)? {
         return Ok(Claimed::ByAnother);
     }
+    // What the last claimant has done is complete, as each of its steps is an exchange that others rely on.
     // PAIRS WITH: pod::names::dropping::claim
-    if word.compare_exchange(mem, found, worker.identity()).is_err() {
+    if word
+        .compare_exchange_acquire(mem, found, worker.identity())
+        .is_err()
+    {
         return Ok(Claimed::ByAnother);
     }
     crash_point(Point::DropClaimed);
@@ -349,7 +355,7 @@ impl<M: Memory> Claim<'_, M> {
             crash_point(Point::DropUnlinked);
         }
         // PAIRS WITH: pod::names::directory::free_entry
-        let _ = at.compare_exchange(mem, GONE, 0);
+        let _ = at.compare_exchange_acquire(mem, GONE, 0);
         Ok(())
     }
 }
@@ -358,7 +364,11 @@ impl<M: Memory> Drop for Claim<'_, M> {
     fn drop(&mut self) {
         if !self.worker.is_forked() {
             // PAIRS WITH: pod::names::dropping::claim
-            let _ = claimant(self.entry.at).compare_exchange(self.worker.mem(), self.worker.identity(), 0);
+            let _ = claimant(self.entry.at).compare_exchange_acquire(
+                self.worker.mem(),
+                self.worker.identity(),
+                0,
+            );
         }
     }
 }
