@@ -159,7 +159,8 @@ def main() -> None:
     options.add_argument("--game", default="breakout")
     options.add_argument("--json", action="store_true")
     asked = options.parse_args()
-    ray.init(include_dashboard=False, object_store_memory=1 << 30, log_to_driver=False)
+    # A Ray of its own.
+    ray.init(address="local", include_dashboard=False, object_store_memory=1 << 30, log_to_driver=False)
     try:
         if asked.transport == "ray":
             found = run(asked, None)

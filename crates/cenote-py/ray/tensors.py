@@ -1,5 +1,5 @@
-"""Tensors of PyTorch through the tensor transport. A program of its own, which `test_ray.py` runs: Ray imports PyTorch in
-each of its processes if it is there, which takes them seconds."""
+"""Tensors of PyTorch through the tensor transport. A program of its own, which `test_ray.py` runs: Ray imports PyTorch
+in each of its processes if it is there, which takes them seconds."""
 
 import gc
 import os
@@ -62,7 +62,7 @@ def check(store: cenote.ray.Store) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cenote-test-", dir="/dev/shm") as folder:
         with cenote.ray.Store(f"{folder}/pool", lease=1.0, max="64MiB") as store:
-            ray.init(num_cpus=2, include_dashboard=False, object_store_memory=128 << 20)
+            ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=128 << 20)
             try:
                 check(store)
             finally:

@@ -48,7 +48,8 @@ def store():
         cenote.ray.register(store)
         pathlib.Path(folder, "torch.py").write_text("raise ImportError('hidden')")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, PYTHONPATH]))
-        ray.init(num_cpus=4, include_dashboard=False, object_store_memory=256 << 20, log_to_driver=False)
+        settings = {"include_dashboard": False, "object_store_memory": 256 << 20, "log_to_driver": False}
+        ray.init(address="local", num_cpus=4, **settings)
         yield store
         ray.shutdown()
         store.close()
@@ -326,7 +327,7 @@ def test_the_documentation(tmp_path):
     blocks = re.findall(r"^```py\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
     with tempfile.TemporaryDirectory(prefix="cenote-test-", dir="/dev/shm") as folder:
-        begin = "import numpy, ray, cenote.ray\nray.init(include_dashboard=False)"
+        begin = "import numpy, ray, cenote.ray\nray.init(address='local', include_dashboard=False)"
         text = "\n".join([begin, *blocks, "ray.shutdown()"])
         assert "/dev/shm/arrays" in text
         (tmp_path / "page.py").write_text(text.replace("/dev/shm/arrays", f"{folder}/arrays"))
