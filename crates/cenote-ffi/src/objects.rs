@@ -241,8 +241,8 @@ pub unsafe extern "C" fn cenote_objects_open_or_create(
 }
 
 /// Drops the object store of a name. The name is free at once. Who has the store open gets EIDRM from then on; views
-/// stay as they are, and what they show comes back when they are closed, and the next store is dropped or this process
-/// ends.
+/// stay as they are; what they show comes back once they are closed and the next store is dropped, by any process, or
+/// somebody runs `cenote fsck`.
 ///
 /// Errors: EINVAL if the pool is null, or the name is too long or empty, or is that of something that cannot be
 /// dropped; ENOENT if there is none of the name; else those of cenote_objects_open.
@@ -258,6 +258,8 @@ pub unsafe extern "C" fn cenote_objects_drop(pool: *const CenotePool, name: *con
     run_slowly(|| {
         // SAFETY: as the caller says.
         let (pool, name) = unsafe { (look(pool)?, self::name(name)?) };
+        // Whether it is an object store.
+        drop(pool.pool.pool().existing_objects(name)?);
         let _ = pool.pool.pool().drop_named(name)?;
         Ok(0)
     })

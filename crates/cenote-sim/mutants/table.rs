@@ -305,7 +305,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         DropViewsUnasked => slow(coherent(Drops, 3, 2, 20, 0, Random)),
         DropSeenBefore | DropCreationUnasked => quick(small(coherent(Drops, 3, 2, 20, 0, Random))),
         DropDeadTrusted | DropGoneAtOnce => slow(small(coherent(Drops, 3, 2, 20, 2, Random))),
-        DropUnlocked | DropUnmasked => slow(small(delegated(Drops, 3, 2, 10, 2))),
+        CreatedUnpinned | DropUnmasked => slow(small(delegated(Drops, 3, 2, 10, 2))),
         DroppedNameRead => slow(small(noncoherent(Drops, 3, 2, 30, 0, Random))),
         RepairUnasked | RepairUncounted => quick(coherent(Repairs, 3, 1, 10, 0, Random)),
         AttachScansOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),

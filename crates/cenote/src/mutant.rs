@@ -106,7 +106,7 @@ mutants! {
     RepairUnasked = "repair-unasked", "a worker that attaches does not ask whether somebody repairs the pool";
     DropsUncounted = "drops-uncounted", "who drops a structure does not tell the handles of others";
     DropsUnseen = "drops-unseen", "a handle does not look whether something was dropped";
-    DropUnlocked = "drop-unlocked", "who drops a structure does not wait for its creator to finish";
+    CreatedUnpinned = "created-unpinned", "who makes a structure is not pinned until it has finished";
     DropUnmasked = "drop-unmasked", "recovery takes a structure that was dropped for one that was never published";
     DropSeenBefore = "drop-seen-before", "who claims a dropped structure does not look again whether it is still there";
     DropUnwaited = "drop-unwaited", "a dropped structure is taken apart while others use it";

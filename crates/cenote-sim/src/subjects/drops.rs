@@ -1,7 +1,8 @@
 //! Maps and object stores that are dropped by their names, while others use them, and that are made again. Each one has
 //! a tag, the value of its first key, which every other value repeats: so what is read in one and was written to
-//! another shows. What a thread has written it must find, until it is told that the map was dropped. Once a drop is
-//! over that found nobody at work, no older handle may be of use. In the end all is dropped, and nothing may be left.
+//! another shows. What a thread has written it must find, until it is told that the map was dropped, which it is only
+//! if somebody dropped that name. Once a drop is over that found nobody at work, no older handle may be of use. In the
+//! end all is dropped, and nothing may be left.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -25,8 +26,10 @@ use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, Held, SimMemory};
 
-/// What is dropped: a hash map, an ordered map, an object store.
-const NAMES: [&str; 3] = ["hash", "ordered", "objects"];
+/// What is dropped: hash maps, ordered maps, an object store.
+const NAMES: [&str; 5] = ["hash", "ordered", "objects", "other hash", "other ordered"];
+/// Kinds of them; the kind of a name is its index modulo this.
+const KINDS: usize = 3;
 /// The key of the tag.
 const TAG: u64 = 0;
 /// Keys of each thread.
@@ -41,6 +44,9 @@ struct Shared {
     now: Cell<u64>,
     /// Handles of each name that were opened before this are of no use.
     dropped: [Cell<u64>; NAMES.len()],
+    /// Drops of each name that have begun and not ended, and when the last one ended.
+    dropping: [Cell<u64>; NAMES.len()],
+    ended: [Cell<u64>; NAMES.len()],
 }
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -50,6 +56,8 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
         log: log.clone(),
         now: Cell::default(),
         dropped: Default::default(),
+        dropping: Default::default(),
+        ended: Default::default(),
     };
     let prepare = |_: &Context<C>, _: &Shared| Ok(());
     let parts = Parts { prepare, work, audit };
@@ -72,9 +80,9 @@ enum Structure<const C: bool> {
 impl<const C: bool> Structure<C> {
     fn open(worker: &Rc<Worker<SimMemory<C>>>, name: usize, load: &Load) -> cenote::Result<Self> {
         let (worker, guidelines) = (worker.clone(), load.guidelines);
-        Ok(match name {
-            0 => Self::Hash(HashMap::open_or_create(worker, NAMES[0], guidelines)?),
-            1 => Self::Ordered(OrderedMap::open_or_create(worker, NAMES[1], guidelines)?),
+        Ok(match name % KINDS {
+            0 => Self::Hash(HashMap::open_or_create(worker, NAMES[name], guidelines)?),
+            1 => Self::Ordered(OrderedMap::open_or_create(worker, NAMES[name], guidelines)?),
             _ => {
                 let settings = ObjectSettings::default();
                 Self::Objects(ObjectStore::open_or_create(
@@ -131,7 +139,8 @@ impl<const C: bool> Structure<C> {
 struct Handle<const C: bool> {
     structure: Structure<C>,
     tag: u64,
-    /// When it was open.
+    /// When it began to be opened, and when it was open.
+    began: u64,
     opened: u64,
 }
 
@@ -172,7 +181,10 @@ fn work<const C: bool>(
         number: u64::from(context.thread()) << 32 | 1 << 31,
     };
     for _ in 0..shared.load.operations {
-        let (name, key) = (below(&mut random, 3) as usize, 1 + below(&mut random, KEYS));
+        let (name, key) = (
+            below(&mut random, NAMES.len() as u64) as usize,
+            1 + below(&mut random, KEYS),
+        );
         let own = u64::from(context.thread()) << 8 | key;
         match below(&mut random, 12) {
             0 | 1 => thread.drop_named(name)?,
@@ -203,7 +215,12 @@ impl<const C: bool> Thread<'_, C> {
 
     fn drop_named(&mut self, name: usize) -> cenote::Result<()> {
         let began = self.shared.tick();
-        match drop_named(&self.worker, NAMES[name]) {
+        let (dropping, ended) = (&self.shared.dropping[name], &self.shared.ended[name]);
+        dropping.set(dropping.get() + 1);
+        let outcome = drop_named(&self.worker, NAMES[name]);
+        dropping.set(dropping.get() - 1);
+        ended.set(self.shared.tick());
+        match outcome {
             Ok(Dropped::Freed) => {
                 let dropped = &self.shared.dropped[name];
                 dropped.set(dropped.get().max(began));
@@ -237,7 +254,14 @@ impl<const C: bool> Thread<'_, C> {
         };
         let is_over = handle.opened < self.shared.dropped[name].get();
         match work(self, &handle) {
-            Err(Error::Dropped) => self.handles[name] = None,
+            Err(Error::Dropped) => {
+                let (dropping, ended) = (self.shared.dropping[name].get(), self.shared.ended[name].get());
+                if dropping == 0 && ended < handle.began {
+                    let text = format!("{} is said to be dropped, and nobody did so", NAMES[name]);
+                    self.shared.log.fault(text);
+                }
+                self.handles[name] = None;
+            }
             Ok(()) if is_over => {
                 let text = format!("{} is of use after it was dropped", NAMES[name]);
                 self.shared.log.fault(text);
@@ -248,8 +272,9 @@ impl<const C: bool> Thread<'_, C> {
     }
 
     fn open(&mut self, name: usize) -> cenote::Result<Handle<C>> {
+        let began = self.shared.tick();
         let structure = Structure::open(&self.worker, name, &self.shared.load)?;
-        let tag = self.next_number();
+        let tag = self.next_number() | (name as u64) << 56;
         structure.insert_tag(&tag.to_le_bytes())?;
         let found = structure.get(TAG)?;
         let [tag] = self.words(found.as_deref())[..] else {
@@ -258,9 +283,15 @@ impl<const C: bool> Thread<'_, C> {
                 .fault(format!("{} has no tag: {found:?}", NAMES[name]));
             return Err(Error::Dropped);
         };
+        if tag >> 56 != name as u64 {
+            self.shared
+                .log
+                .fault(format!("{} is {}", NAMES[name], NAMES[(tag >> 56) as usize]));
+        }
         Ok(Handle {
             structure,
             tag,
+            began,
             opened: self.shared.tick(),
         })
     }

@@ -14,8 +14,8 @@ use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::names::directory::{self, Entry, KIND_HASH, KIND_OBJECTS, KIND_ORDERED};
-use crate::pod::names::dropping::{self, Claim, Claimed};
+use crate::pod::names::directory::{self, Entry, KIND_HASH, KIND_OBJECTS, KIND_ORDERED, Named};
+use crate::pod::names::dropping::{self, Claim, Claimed, MOMENTS, MOMENTS_OF_OTHERS};
 
 /// What has become of what was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,19 +35,21 @@ pub(crate) fn drop_named<M: Memory>(worker: &Rc<Worker<M>>, name: &str) -> Resul
         name: name.to_owned(),
     };
     directory::check_name(name)?;
-    let named = directory::find(&**worker, name)?.ok_or_else(absent)?;
-    if !matches!(named.kind, KIND_HASH | KIND_ORDERED | KIND_OBJECTS) {
-        return Err(super::common::kind::other(named));
+    let can_be = |named: &Named| match named.kind {
+        KIND_HASH | KIND_ORDERED | KIND_OBJECTS => Ok(()),
+        _ => Err(super::common::kind::other(named.clone())),
+    };
+    let marked = dropping::mark(worker, name, can_be)?.ok_or_else(absent)?;
+    let mut dropped = Dropped::Freed;
+    let entries: Vec<Entry> = directory::dropped(worker).collect();
+    for entry in entries {
+        match entry.at == marked {
+            true => dropped = finish(worker, entry, MOMENTS)?,
+            // What is wrong with others is for those who look after them to say.
+            false => drop(finish(worker, entry, MOMENTS_OF_OTHERS)),
+        }
     }
-    if !dropping::mark(worker, &named)? {
-        return Err(absent());
-    }
-    let is_its = |entry: &Entry| entry.at == named.entry;
-    match directory::dropped(worker).find(is_its) {
-        Some(entry) => finish(worker, entry),
-        // Another worker was faster.
-        None => Ok(Dropped::Freed),
-    }
+    Ok(dropped)
 }
 
 /// Takes apart what was dropped, and is not used any more. Returns how many structures are left.
@@ -57,7 +59,7 @@ pub(crate) fn finish_dropped<M: Memory>(worker: &Rc<Worker<M>>) -> Result<u32> {
     let mut left = 0;
     let mut failed = None;
     for entry in entries {
-        match finish(worker, entry) {
+        match finish(worker, entry, MOMENTS_OF_OTHERS) {
             Ok(Dropped::Freed) => {}
             Ok(Dropped::InUse) => left += 1,
             Err(error) => failed = Some(error),
@@ -66,9 +68,9 @@ pub(crate) fn finish_dropped<M: Memory>(worker: &Rc<Worker<M>>) -> Result<u32> {
     failed.map_or(Ok(left), Err)
 }
 
-fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry) -> Result<Dropped> {
+fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry, moments: u32) -> Result<Dropped> {
     match dropping::claim(worker, &entry)? {
-        Claimed::Structure(claim) if claim.wait_for_users()? => take_apart(worker, claim),
+        Claimed::Structure(claim) if claim.wait_for_users(moments)? => take_apart(worker, claim),
         Claimed::Structure(_) | Claimed::ByAnother => Ok(Dropped::InUse),
         Claimed::Over => Ok(Dropped::Freed),
     }
@@ -77,27 +79,40 @@ fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry) -> Result<Dropped> {
 /// Takes apart what others have dropped, without waiting: for a background thread.
 #[derive(Default)]
 pub(crate) struct Finisher {
-    /// Since when what was dropped is watched, by its entry.
-    epochs: BTreeMap<u64, u64>,
+    /// Since when what was dropped is watched, by its entry and by what tells it from others there.
+    epochs: BTreeMap<(u64, u64), u64>,
 }
 
 impl Finisher {
     /// Takes apart what is not used any more.
     ///
     /// Cost: a load for each entry of the directory; of what was dropped, as of [`Claim::is_unused_since`].
-    pub fn tick<M: Memory>(&mut self, worker: &Rc<Worker<M>>) -> Result<()> {
+    pub fn tick<M: Memory>(&mut self, worker: &Rc<Worker<M>>) {
         let entries: Vec<Entry> = directory::dropped(worker).collect();
-        self.epochs
-            .retain(|at, _| entries.iter().any(|entry| entry.at == *at));
+        let watched = std::mem::take(&mut self.epochs);
         for entry in entries {
-            let at = entry.at;
-            let Claimed::Structure(claim) = dropping::claim(worker, &entry)? else {
-                continue;
-            };
-            let epoch = *self.epochs.entry(at).or_insert_with(|| claim.epoch());
-            if claim.is_unused_since(epoch)? && take_apart(worker, claim)? == Dropped::Freed {
-                self.epochs.remove(&at);
-            }
+            // What fails is tried again.
+            let _ = self.look_after(worker, &entry, &watched);
+        }
+    }
+
+    fn look_after<M: Memory>(
+        &mut self,
+        worker: &Rc<Worker<M>>,
+        entry: &Entry,
+        watched: &BTreeMap<(u64, u64), u64>,
+    ) -> Result<()> {
+        let Claimed::Structure(claim) = dropping::claim(worker, entry)? else {
+            return Ok(());
+        };
+        let which = (entry.at, claim.number());
+        let epoch = match watched.get(&which) {
+            Some(epoch) => *epoch,
+            None => claim.epoch(),
+        };
+        self.epochs.insert(which, epoch);
+        if claim.is_unused_since(epoch)? && take_apart(worker, claim)? == Dropped::Freed {
+            self.epochs.remove(&which);
         }
         Ok(())
     }
@@ -117,14 +132,14 @@ fn clear<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) -> Result<bool
     let (worker, header) = (worker.clone(), claim.entry().offset);
     match claim.entry().kind {
         KIND_HASH => HashMap::at(worker, header, Guidelines::SP)?.clear()?,
-        KIND_ORDERED => OrderedMap::at(worker, header, Guidelines::SP)?.clear()?,
+        KIND_ORDERED => return OrderedMap::at(worker, header, Guidelines::SP)?.clear(),
         KIND_OBJECTS => {
             let store = ObjectStore::at(worker.clone(), header, Guidelines::SP)?;
             if store.is_any_held()? && !mutant::is(Mutant::DropViewsUnasked) {
                 return Ok(false);
             }
             drop(store);
-            OrderedMap::at(worker, header, Guidelines::SP)?.clear()?;
+            return OrderedMap::at(worker, header, Guidelines::SP)?.clear();
         }
         _ => {
             return Err(Error::corrupt(

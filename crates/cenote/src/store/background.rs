@@ -256,8 +256,7 @@ fn run<M: Memory>(worker: &Rc<Worker<M>>, mut flush_server: FlushServer, backgro
                 recover_objects(worker);
             }
             if is_due {
-                // What fails now is tried again.
-                let _ = finisher.tick(worker);
+                finisher.tick(worker);
             }
             longest = longest.min(watch.timeout());
         }

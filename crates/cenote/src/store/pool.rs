@@ -441,10 +441,11 @@ impl<M: Memory> Pool<M> {
     /// takes, and an add or two for each object that it frees.
     pub fn collect(&self) -> Result<u64> {
         let worker = self.worker()?;
-        dropping::finish_dropped(&worker)?;
+        // What is wrong with one keeps no other memory.
+        let finished = dropping::finish_dropped(&worker);
         let mut freed = collect::free_all_and_chunks(&worker)?;
         if M::COHERENT {
-            return Ok(freed);
+            return finished.map(|_| freed);
         }
         let mut fruitless = 0;
         let mut waiting = retire::waiting(&worker);
@@ -455,7 +456,7 @@ impl<M: Memory> Pool<M> {
             fruitless = if left < waiting { 0 } else { fruitless + 1 };
             waiting = left;
         }
-        Ok(freed)
+        finished.map(|_| freed)
     }
 
     /// Has the background thread of this process give memory back that has been free for so long, as

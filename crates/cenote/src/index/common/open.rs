@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::Worker;
 use crate::pod::names::directory::Named;
+use crate::pod::names::dropping;
 
 /// Opens what `find` finds; `None` if that is nothing. If it is dropped meanwhile, begins anew.
 pub(crate) fn opened<M: Memory, T>(
@@ -12,13 +13,16 @@ pub(crate) fn opened<M: Memory, T>(
     open: impl Fn(Named) -> Result<T>,
 ) -> Result<Option<T>> {
     loop {
+        let drops = dropping::count(worker);
         let Some(named) = find()? else {
             return Ok(None);
         };
         let _pin = worker.pin()?;
         match open(named) {
             Err(Error::Dropped) => {}
-            opened => return opened.map(Some),
+            // Else another structure may be in its place by now, with another name.
+            opened if dropping::count(worker) == drops => return opened.map(Some),
+            _ => {}
         }
     }
 }

@@ -92,8 +92,17 @@ impl<M: Memory> ObjectStore<M> {
         let create = || layout::create(&worker);
         let find = || directory::find_or_create(&worker, name, KIND_OBJECTS, create).map(Some);
         let open = |named| Self::of(worker.clone(), named, guidelines);
-        let mut store = opened(&worker, find, open)?.ok_or(Error::Dropped)?;
-        store.settings = settings::found_or_made(&store.map, settings)?;
+        let store = loop {
+            let mut store = opened(&worker, find, open)?.ok_or(Error::Dropped)?;
+            match settings::found_or_made(&store.map, settings) {
+                // Meanwhile.
+                Err(Error::Dropped) => {}
+                found => {
+                    store.settings = found?;
+                    break store;
+                }
+            }
+        };
         // What cannot be recovered now is noted by `Pool::recover`, and keeps nobody from using the rest.
         let _ = store.sweep_gone();
         Ok(store)

@@ -33,7 +33,11 @@ impl<M: Memory> ObjectStore<M> {
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn recount(&self) -> Result<Recount> {
         let (mem, figure) = (self.mem(), self.meta.bytes());
-        let (processes, before) = (self.worker().pod().processes_seen(), figure.load(mem));
+        let processes = self.worker().pod().processes_seen();
+        let before = {
+            let _pin = self.map.pin()?;
+            figure.load(mem)
+        };
         if self.recounted.get() == Some((before, processes)) || mutant::is(Mutant::BytesNotRecounted) {
             return Ok(Recount::Exact);
         }
@@ -43,6 +47,7 @@ impl<M: Memory> ObjectStore<M> {
                 bytes = bytes.saturating_add(storage.len);
             }
         })?;
+        let _pin = self.map.pin()?;
         // NO PAIR: count
         if figure.compare_exchange_acquire(mem, before, bytes).is_err() {
             return Ok(Recount::Raced);

@@ -11,11 +11,15 @@ use crate::pod::format::record::operation;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::with_room;
 
+/// Merges of empty leaves, at most, before the rest is left for another time.
+const MERGES_MAX: u32 = 1024;
+
 impl<M: Memory> OrderedMap<M> {
-    /// Removes everything but the header. No other worker uses the map.
+    /// Removes everything but the header. No other worker uses the map. `false` if nodes are left, as there is no room to
+    /// merge them.
     ///
     /// Cost: that of [`OrderedMap::remove`] for each key.
-    pub(in crate::index) fn clear(&self) -> Result<()> {
+    pub(in crate::index) fn clear(&self) -> Result<bool> {
         let mut from = Some(Vec::new());
         while let Some(at) = from {
             let mut keys = Vec::new();
@@ -28,24 +32,28 @@ impl<M: Memory> OrderedMap<M> {
                 self.remove(&key)?;
             }
         }
-        with_room(&self.worker, || self.unlink_root())
+        // Leaves that workers have emptied who died before they merged them.
+        for _ in 0..MERGES_MAX {
+            if with_room(&self.worker, || self.unlink_root())? {
+                return Ok(true);
+            }
+            self.merge_thin(&[])?;
+        }
+        Ok(false)
     }
 
-    /// Unlinks the root's page.
-    fn unlink_root(&self) -> Result<()> {
+    /// Unlinks the root's page. `false` if it has children.
+    fn unlink_root(&self) -> Result<bool> {
         let worker = &*self.worker;
         let _hold = collect::begin_write(worker)?;
         let _pin = self.pin()?;
         let root = self.root().load(worker.mem());
         if root == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let page = Page::open(worker, root)?;
         if page.level() != 0 {
-            return Err(Error::corrupt(
-                "a map without keys that has inner nodes, at",
-                self.header,
-            ));
+            return Ok(false);
         }
         let change = Change {
             slot: self.root(),
@@ -57,7 +65,7 @@ impl<M: Memory> OrderedMap<M> {
         };
         self.forget_cached();
         match publish(worker, &change)?.is_made() {
-            true => Ok(()),
+            true => Ok(true),
             false => Err(Error::corrupt(
                 "the root of a map that nobody uses, which changed, at",
                 self.header,

@@ -626,7 +626,8 @@ fn has_happened<M: Memory>(worker: &Worker<M>, actor: Actor, kind: u64, new: u64
         };
         crash_point(Point::RecoverClaim);
     }
-    if found & !SLOT_MOVE_BITS == expected {
+    // Other words than slots use these bits for themselves.
+    if found == expected || found & !SLOT_MOVE_BITS == expected {
         return Ok(true);
     }
     if kind == operation::REMOVE || new == 0 || mutant::is(Mutant::EvidenceSlotAlone) {

@@ -342,6 +342,11 @@ fn create<M: Memory>(
     let offset = build()?;
     write_name(mem, at, name);
     let points = [Point::NameIntent, Point::NameDone];
+    // Until this is over, or recovered: a structure that is dropped at once is not taken apart before.
+    let _pin = match mutant::is(Mutant::CreatedUnpinned) {
+        true => None,
+        false => Some(worker.pin()?),
+    };
     if publish_auxiliary(worker, sync_word(at), before, offset | kind, offset, points)? == Auxiliary::Freed {
         return Err(Error::corrupt(
             "a directory entry that changed under its lock, seen",
@@ -392,8 +397,12 @@ pub(in crate::pod) fn all_in_use<M: Memory>(worker: &Worker<M>) -> Error {
 }
 
 pub(in crate::pod) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
-    unpublished(at + NAME_AT, 8).write_word(mem, name.len() as u64);
-    unpublished(at + NAME_AT + 8, name.len() as u64).write(mem, name.as_bytes());
+    let mut area = [0; (ENTRY_BYTES - NAME_AT) as usize];
+    let (len, bytes) = area.split_at_mut(8);
+    len.copy_from_slice(&(name.len() as u64).to_le_bytes());
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    // Whole lines: this host's cache may have what was there before another host wrote a longer name.
+    unpublished(at + NAME_AT, ENTRY_BYTES - NAME_AT).write(mem, &area);
     // Complete before the entry is published, together with the object that it names.
     mem.write_back(at + NAME_AT, ENTRY_BYTES - NAME_AT);
 }

@@ -51,8 +51,10 @@ use crate::pod::reclaim::collect;
 pub const CREATED_AT: u64 = 120;
 /// Where an entry names the worker that takes its structure apart.
 const CLAIMANT_AT: u64 = 8;
-/// How long a claimant waits for readers, a moment at a time, before it gives the claim back.
-const WAITS_MAX: u32 = 200;
+/// How long a claimant waits for readers before it gives the claim back: a tenth of a second.
+pub const MOMENTS: u32 = 200;
+/// The same for what others have dropped.
+pub const MOMENTS_OF_OTHERS: u32 = 20;
 const WAIT: Duration = Duration::from_micros(500);
 
 /// Notes in the header of a structure that is being made how many drops there have been.
@@ -181,25 +183,34 @@ impl Check {
     }
 }
 
-/// Marks what a name stands for as dropped. `false` if another worker was faster.
+/// Marks what a name stands for as dropped, if it is of a kind that can be. Returns its entry; `None` if there is no
+/// such name.
 ///
-/// Under the directory's lock: a creator that has published the entry has finished with it, or is dead, and then
-/// recovered before anybody takes the structure apart.
-pub fn mark<M: Memory>(worker: &Worker<M>, named: &Named) -> Result<bool> {
-    let _held = match mutant::is(Mutant::DropUnlocked) {
-        true => None,
-        false => Some(lock::acquire(worker, DIRECTORY_LOCK)?),
+/// Under the directory's lock: what has the name now is what is marked, whatever was dropped and made before.
+pub fn mark<M: Memory>(
+    worker: &Worker<M>,
+    name: &str,
+    can_be: impl FnOnce(&Named) -> Result<()>,
+) -> Result<Option<u64>> {
+    let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
+    let Some(named) = directory::find(worker, name)? else {
+        return Ok(None);
     };
+    can_be(&named)?;
     let (word, at) = (named.offset | named.kind, sync_word(named.entry));
     // PAIRS WITH: pod::names::directory::read, pod::names::directory::read_dropped, pod::names::dropping::Identity::is_there
-    let is_marked = at
-        .compare_exchange_acquire(worker.mem(), word, word | DROPPED)
-        .is_ok();
-    if is_marked {
-        crash_point(Point::DropMarked);
-        tell(worker);
-    }
-    Ok(is_marked)
+    let marked = at.compare_exchange_acquire(worker.mem(), word, word | DROPPED);
+    marked.map_err(|_| Error::corrupt("a directory entry that changed under its lock, seen", named.entry))?;
+    crash_point(Point::DropMarked);
+    tell(worker);
+    Ok(Some(named.entry))
+}
+
+/// How many structures were dropped.
+///
+/// Cost: a sync load.
+pub fn count<M: Memory>(worker: &Worker<M>) -> u64 {
+    DROPS.load(worker.mem())
 }
 
 /// Has all handles look whether theirs is the structure that was dropped.
@@ -290,6 +301,11 @@ impl<M: Memory> Claim<'_, M> {
         &self.entry
     }
 
+    /// What tells the structure from others that are dropped by this entry.
+    pub fn number(&self) -> u64 {
+        created(self.worker, self.entry.offset)
+    }
+
     /// What nobody uses any more once it is [past](Claim::is_unused_since).
     pub fn epoch(&self) -> u64 {
         // The one that has marked it may have died before it told.
@@ -313,10 +329,10 @@ impl<M: Memory> Claim<'_, M> {
         Ok(epoch + 1 < reclaimable_below(worker, least))
     }
 
-    /// Waits until nobody uses the structure any more. `false` if somebody may do so after a tenth of a second.
-    pub fn wait_for_users(&self) -> Result<bool> {
+    /// Waits until nobody uses the structure any more. `false` if somebody may do so after so many moments.
+    pub fn wait_for_users(&self, moments: u32) -> Result<bool> {
         let epoch = self.epoch();
-        for _ in 0..WAITS_MAX {
+        for _ in 0..moments {
             if self.is_unused_since(epoch)? {
                 return Ok(true);
             }

@@ -12,7 +12,7 @@ use crate::index::ordered::OrderedMap;
 use crate::index::ordered::range::{Pair, Range};
 use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
-use crate::pod::names::directory::{KIND_HASH, KIND_ORDERED, Named};
+use crate::pod::names::directory::{self, KIND_HASH, KIND_ORDERED, Named};
 use crate::pod::names::dropping::Identity;
 
 /// Groups of a hash map that one attempt reads; half as many after each that failed.
@@ -30,7 +30,12 @@ fn share(of: u32, failed: u32) -> u32 {
 /// What a name stands for, if it is of this kind.
 fn identity_of<M: Memory>(reader: &Reader<M>, named: &Named, kind: u64) -> Result<Identity> {
     of_kind(named.clone(), kind)?;
-    reader.read(|worker, _| Identity::of(worker, named).ok_or(Error::Dropped))
+    // In one attempt, as another structure may be in its place since it was found.
+    reader.read(|worker, _| {
+        let now = directory::find(worker, &named.name)?.filter(|now| now == named);
+        now.and_then(|now| Identity::of(worker, &now))
+            .ok_or(Error::Dropped)
+    })
 }
 
 /// A hash map that is only read. See [`Reader`].
