@@ -476,8 +476,8 @@ int cenote_objects_open_or_create(const struct cenote_pool *pool,
                                   struct cenote_objects **objects);
 
 // Drops the object store of a name. The name is free at once. Who has the store open gets EIDRM from then on; views
-// stay as they are, and what they show comes back when they are closed, and the next store is dropped or this process
-// ends.
+// stay as they are; what they show comes back once they are closed and the next store is dropped, by any process, or
+// somebody runs `cenote fsck`.
 //
 // Errors: EINVAL if the pool is null, or the name is too long or empty, or is that of something that cannot be
 // dropped; ENOENT if there is none of the name; else those of cenote_objects_open.
