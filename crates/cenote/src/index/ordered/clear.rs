@@ -15,8 +15,8 @@ use crate::pod::reclaim::room::with_room;
 const MERGES_MAX: u32 = 1024;
 
 impl<M: Memory> OrderedMap<M> {
-    /// Removes everything but the header. No other worker uses the map. `false` if nodes are left, as there is no room to
-    /// merge them.
+    /// Removes everything but the header. No other worker uses the map. `false` if nodes are left, as there is no room
+    /// to merge them.
     ///
     /// Cost: that of [`OrderedMap::remove`] for each key.
     pub(in crate::index) fn clear(&self) -> Result<bool> {
