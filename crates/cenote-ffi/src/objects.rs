@@ -259,7 +259,11 @@ pub unsafe extern "C" fn cenote_objects_drop(pool: *const CenotePool, name: *con
         // SAFETY: as the caller says.
         let (pool, name) = unsafe { (look(pool)?, self::name(name)?) };
         // Whether it is an object store.
-        drop(pool.pool.pool().existing_objects(name)?);
+        match pool.pool.pool().existing_objects(name) {
+            // Or the name is none, which dropping it says.
+            Ok(_) | Err(cenote::Error::NoSuch { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let _ = pool.pool.pool().drop_named(name)?;
         Ok(0)
     })
