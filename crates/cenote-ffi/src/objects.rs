@@ -241,8 +241,7 @@ pub unsafe extern "C" fn cenote_objects_open_or_create(
 }
 
 /// Drops the object store of a name. The name is free at once. Who has the store open gets EIDRM from then on; views
-/// stay as they are; what they show comes back once they are closed and the next store is dropped, by any process, or
-/// somebody runs `cenote fsck`.
+/// stay as they are; what they show comes back once they are closed and the next store is dropped, by any process.
 ///
 /// Errors: EINVAL if the pool is null, or the name is too long or empty, or is that of something that cannot be
 /// dropped; ENOENT if there is none of the name; else those of cenote_objects_open.
