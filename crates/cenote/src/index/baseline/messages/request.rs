@@ -15,7 +15,7 @@
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::Put;
-use crate::memory::Memory;
+use crate::memory::{Memory, OwnedWord};
 use crate::memory::checked::{owned_word, word_line};
 
 /// The verb of a request.
@@ -42,10 +42,14 @@ pub struct Request {
 const COUNT_SHIFT: u32 = 24;
 
 impl Request {
-    /// Writes it into the client's line, and begins the write-back; a fence completes it.
+    /// Writes it into the client's line, and begins the write-back; a fence completes it. If the client's host dies
+    /// before the fence, the line may be as it was, with the request before: nothing refers to this one yet.
     pub fn write<M: Memory>(self, mem: &M, line: u64) {
         let head = self.count << COUNT_SHIFT | u64::from(self.server) << 8 | self.verb as u64;
-        write(mem, line, [head, self.key, self.value, head]);
+        write(line, [head, self.key, self.value, head], |word, value| {
+            word.set_lazily(mem, value)
+        });
+        begin_write_back(mem, line);
     }
 
     /// The request in a client's line; `None` if there is none yet, or the client is writing another one.
@@ -93,7 +97,8 @@ impl Answer {
             Self::Full => (2, 0),
             Self::Unknown => (3, 0),
         };
-        write(mem, line, [count, what, value, 0]);
+        write(line, [count, what, value, 0], |word, value| word.set(mem, value));
+        begin_write_back(mem, line);
         if !M::COHERENT {
             mem.fence();
         }
@@ -152,11 +157,14 @@ impl Answer {
     }
 }
 
-/// Writes a line's words, the first one last, and begins to write the line back.
-fn write<M: Memory>(mem: &M, line: u64, words: [u64; 4]) {
+/// Writes a line's words, the first one last.
+fn write(line: u64, words: [u64; 4], set: impl Fn(OwnedWord, u64)) {
     for (n, word) in words.into_iter().enumerate().rev() {
-        owned_word(line + 8 * n as u64).set(mem, word);
+        set(owned_word(line + 8 * n as u64), word);
     }
+}
+
+fn begin_write_back<M: Memory>(mem: &M, line: u64) {
     if !M::COHERENT {
         mem.write_back(line, 8);
     }
