@@ -12,8 +12,9 @@ use crate::process;
 use crate::test::cargo;
 
 /// Those that take minutes. They begin first, so that no processor waits for one of them at the end.
-const LONG: [&str; 9] = [
+const LONG: [&str; 11] = [
     "crash",
+    "cli",
     "crash_locks",
     "hosts",
     "runs",
@@ -22,6 +23,7 @@ const LONG: [&str; 9] = [
     "damaged",
     "library",
     "maps",
+    "processes",
 ];
 
 /// Those whose tests run in so many parts, each a process of its own. Threads that the simulator kills run no

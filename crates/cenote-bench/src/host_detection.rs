@@ -19,6 +19,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use cenote::hosts::{Event, MonitorHandler};
 use cenote::memory::Memory;
 use cenote::pod::format::host_entry::{HostPhase, HostRecord};
 use cenote::{Coherent, HostAgent, MonitorOptions, Pool};
@@ -351,6 +352,17 @@ fn ready() -> Result<(), Failure> {
     Ok(output.flush()?)
 }
 
+/// A monitor that ends when this says so, and of whose events nobody hears.
+struct Until<F>(F);
+
+impl<F: Fn() -> bool> MonitorHandler for Until<F> {
+    fn is_over(&self) -> bool {
+        (self.0)()
+    }
+
+    fn on_event(&self, _: &Event) {}
+}
+
 /// The hidden subcommand: a part, until its standard input ends.
 pub fn run_part(part: &PartOptions) -> Result<(), Failure> {
     let (tell, told) = channel::<()>();
@@ -377,7 +389,7 @@ pub fn run_part(part: &PartOptions) -> Result<(), Failure> {
         "monitor" => {
             let agent = HostAgent::<Coherent>::start(&part.pool, &options(part.host))?;
             ready()?;
-            agent.watch(&MonitorOptions::default(), &|| true, &|| !goes_on(), &mut |_| {})?;
+            agent.watch(&MonitorOptions::default(), &Until(|| !goes_on()))?;
         }
         "worker" => {
             let pool: Pool = Pool::open(&part.pool, &options(part.host))?;

@@ -119,7 +119,7 @@ pub mod hosts {
     pub use crate::pod::format::host_entry::{HostInstance, HostPhase};
     pub use crate::pod::hosts::failover::{LeaseElection, LeaseEvent, Nomination, Nominations};
     pub use crate::pod::hosts::monitor::Event;
-    pub use crate::store::{AgentStatus, HostStatus, Leave, MonitorRole, Peers, Reporter};
+    pub use crate::store::{AgentStatus, HostStatus, Leave, MonitorHandler, MonitorRole, Peers, Reporter};
 }
 
 /// Parts of the reports of `stat` and `fsck`.

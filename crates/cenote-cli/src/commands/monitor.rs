@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cenote::hosts::{MonitorHandler, Reporter};
 use cenote::memory::Mapped;
 use cenote::pod::hosts::failover::LeaseEvent;
 use cenote::pod::hosts::monitor::Event;
@@ -155,12 +156,14 @@ fn serve<M: Mapped>(
     let (mut agent, _health) = start::<M>(path, options, beside, more, &interrupted, out)?;
     let reporter = agent.reporter()?;
     let generation = agent.status()?.generation;
-    let watched = agent.watch(
-        watch,
-        &|| election.as_ref().is_none_or(|election| election.may_lead()),
-        &|| interrupted.is_asked() || check_fenced(&reporter, generation).is_err(),
-        &mut |event| say(&tell, Seen::Hosts(event.clone())),
-    );
+    let handler = Handler {
+        election: election.as_deref(),
+        interrupted: &interrupted,
+        reporter: &reporter,
+        generation,
+        tell: &tell,
+    };
+    let watched = agent.watch(watch, &handler);
     // It leads no more: another monitor may be elected.
     drop(failover);
     if let Some(candidate) = candidate {
@@ -171,6 +174,30 @@ fn serve<M: Mapped>(
     watched?;
     check_fenced(&reporter, generation)?;
     leave(&mut agent, out)
+}
+
+/// What the monitor of hosts asks this command, and tells it.
+struct Handler<'a, M: Mapped> {
+    election: Option<&'a Election>,
+    interrupted: &'a Interrupted,
+    reporter: &'a Reporter<M>,
+    /// This host's.
+    generation: u32,
+    tell: &'a Sender<Report>,
+}
+
+impl<M: Mapped> MonitorHandler for Handler<'_, M> {
+    fn may_lead(&self) -> bool {
+        self.election.is_none_or(Election::may_lead)
+    }
+
+    fn is_over(&self) -> bool {
+        self.interrupted.is_asked() || check_fenced(self.reporter, self.generation).is_err()
+    }
+
+    fn on_event(&self, event: &Event) {
+        say(self.tell, Seen::Hosts(event.clone()));
+    }
 }
 
 /// Starts the thread that has this host execute the exchanges when no other host can.

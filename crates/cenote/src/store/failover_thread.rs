@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::fence_command::CommandFence;
-use super::host_agent::MonitorOptions;
+use super::monitor_options::MonitorOptions;
 use super::options::Options;
 use super::pool::map_pool;
 use crate::causes::Setting;

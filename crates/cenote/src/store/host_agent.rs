@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::fence_command::CommandFence;
+use super::monitor_options::{MonitorHandler, MonitorOptions};
 use super::options::Options;
 use super::pool::Pool;
 use super::relay_threads::{Peers, Relaying};
@@ -21,7 +22,7 @@ use crate::memory::{Coherent, LocalWord, Mapped, Memory, Priority, Sigkill, rais
 use crate::pod::commit::recovery::recover_dead;
 use crate::pod::format::host_entry::{HostPhase, HostRecord, HostState};
 use crate::pod::group::hosts_died;
-use crate::pod::hosts::agent::AgentRole;
+use crate::pod::hosts::agent::{AgentRole, HEARTBEAT};
 use crate::pod::hosts::fence::{Fence, KillFence};
 use crate::pod::hosts::monitor::{Event, Monitor};
 use crate::pod::hosts::poll::Poll;
@@ -29,40 +30,12 @@ use crate::pod::instance::failures::{Failure, Task};
 use crate::pod::instance::process::seconds_since_1970;
 use crate::pod::{Pod, Worker};
 
-/// The time between two heartbeats.
-pub const HEARTBEAT: Duration = Duration::from_millis(8);
 /// How many times as long monitors wait for heartbeats of a thread that has to share its processor.
 const TIMEOUT_SHARED: u64 = 16;
 /// The time between two checks for this host's dead.
 const RECOVERY_INTERVAL: Duration = Duration::from_millis(8);
 /// The time between two polls of a fence that is under way.
 const FENCING: Duration = Duration::from_millis(1);
-
-/// How a monitor watches, and how it fences.
-#[derive(Clone, Debug)]
-pub struct MonitorOptions {
-    /// The time between two polls of the hosts. Default 8 ms.
-    pub poll: Duration,
-    /// Polls in a row without a new heartbeat after which a host is suspected and fenced. Default 3.
-    pub missed: u64,
-    /// The fence: a program that a shell runs with the host's id and generation after its own arguments. It must exit
-    /// with 0 when the host is certainly down, and only then. `None` is for hosts that are processes of this machine:
-    /// they are killed.
-    pub fence: Option<String>,
-    /// How long the program may take. Default 60 s.
-    pub fence_timeout: Duration,
-}
-
-impl Default for MonitorOptions {
-    fn default() -> Self {
-        Self {
-            poll: HEARTBEAT,
-            missed: 3,
-            fence: None,
-            fence_timeout: Duration::from_secs(60),
-        }
-    }
-}
 
 /// Whether a host's agent is also a monitor of the other hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -269,19 +242,8 @@ impl<M: Memory> HostAgent<M> {
         Ok(thread)
     }
 
-    /// Runs a monitor of the other hosts on this thread, until `stops` returns true. Calls `tell` with what it sees and
-    /// does.
-    ///
-    /// `may_lead` says whether this monitor may take the pool's lock of monitors, or keep it: always, where that lock
-    /// alone decides which monitor leads, or as an election outside the pool says. It is called at every poll and must
-    /// return at once.
-    pub fn watch(
-        &self,
-        watch: &MonitorOptions,
-        may_lead: &dyn Fn() -> bool,
-        stops: &dyn Fn() -> bool,
-        tell: &mut dyn FnMut(&Event),
-    ) -> Result<()> {
+    /// Runs a monitor of the other hosts on this thread, until `handler` ends it.
+    pub fn watch(&self, watch: &MonitorOptions, handler: &dyn MonitorHandler) -> Result<()> {
         let worker = Worker::attach(self.pool()?.pod(), false)?;
         let mut fence: Box<dyn Fence<M>> = match &watch.fence {
             Some(command) => Box::new(CommandFence::new(command.clone(), watch.fence_timeout)),
@@ -296,7 +258,7 @@ impl<M: Memory> HostAgent<M> {
         raise_priority();
         let mut monitor = Monitor::new(watch.missed, seconds_since_1970);
         // Whatever ended it: other monitors must not wait for a leader that has ended.
-        let watched = self.poll_hosts(watch, &worker, &mut monitor, &mut *fence, [may_lead, stops], tell);
+        let watched = self.poll_hosts(watch, &worker, &mut monitor, &mut *fence, handler);
         monitor.resign(&worker);
         watched
     }
@@ -308,30 +270,29 @@ impl<M: Memory> HostAgent<M> {
         worker: &Worker<M>,
         monitor: &mut Monitor,
         fence: &mut dyn Fence<M>,
-        [may_lead, stops]: [&dyn Fn() -> bool; 2],
-        tell: &mut dyn FnMut(&Event),
+        handler: &dyn MonitorHandler,
     ) -> Result<()> {
         let mut last: Option<Instant> = None;
         // Failures that still exist and were reported.
         let mut told: Vec<Failure> = Vec::new();
-        while !stops() {
+        while !handler.is_over() {
             let now = Instant::now();
             let how = Poll::after(last.map(|last| now.duration_since(last)), watch.poll);
             if how != Poll::Between {
                 last = Some(now);
             }
-            let is_fencing = monitor.poll(worker, fence, how, may_lead, &mut |event| {
+            let is_fencing = monitor.poll(worker, fence, how, &|| handler.may_lead(), &mut |event| {
                 if matches!(event, Event::Leads | Event::Moved { .. }) {
                     self.recover_soon();
                 }
-                tell(&event);
+                handler.on_event(&event);
             })?;
             self.shared.leads.store(1 + u64::from(monitor.leads()));
             // Polls do not wait for the lock.
             if let Ok(known) = self.shared.failures.try_lock().map(|known| known.clone()) {
                 let is_new = |failure: &&Failure| !told.contains(failure);
                 for Failure { what, why } in known.iter().filter(is_new).cloned() {
-                    tell(&Event::NotRecovered { what, why });
+                    handler.on_event(&Event::NotRecovered { what, why });
                 }
                 told = known;
             }

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::host_agent::HEARTBEAT;
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
 use crate::pod::death::relay::Relay;
+use crate::pod::hosts::agent::HEARTBEAT;
 use crate::pod::{Pod, Worker};
 
 /// What a datagram begins with; the pool's id follows.

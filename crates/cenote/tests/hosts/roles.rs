@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use cenote::hosts::Leave;
+use cenote::hosts::{Event, Leave, MonitorHandler};
 use cenote::memory::Mapped;
 use cenote::{Coherent, HostAgent, MonitorOptions, Noncoherent, Pool};
 
@@ -60,8 +60,28 @@ fn agent<M: Mapped>(pool: &Path, host: u32) -> Outcome {
     leave(agent)
 }
 
+/// Whether standard input is closed.
+static TOLD: Mutex<bool> = Mutex::new(false);
+
+/// A monitor that delays each of its polls by so much.
+struct Slow(Duration);
+
+impl MonitorHandler for Slow {
+    fn may_lead(&self) -> bool {
+        std::thread::sleep(self.0);
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        TOLD.lock().is_ok_and(|told| *told)
+    }
+
+    fn on_event(&self, event: &Event) {
+        say(format!("{event:?}"));
+    }
+}
+
 fn monitor<M: Mapped>(pool: &Path, host: u32) -> Outcome {
-    static TOLD: Mutex<bool> = Mutex::new(false);
     let agent = HostAgent::<M>::start(pool, &options(host)).map_err(text)?;
     std::thread::spawn(|| {
         until_told();
@@ -73,17 +93,9 @@ fn monitor<M: Mapped>(pool: &Path, host: u32) -> Outcome {
         fence: std::env::var("CENOTE_HOSTS_FENCE").ok(),
         ..MonitorOptions::default()
     };
-    let stops = || TOLD.lock().is_ok_and(|told| *told);
-    // For how long each poll is delayed.
     let slowness = std::env::var("CENOTE_HOSTS_SLOW").map_or(Ok(0), |text| text.parse());
-    let slowness = Duration::from_millis(slowness.map_err(text)?);
-    let may_lead = || {
-        std::thread::sleep(slowness);
-        true
-    };
-    agent
-        .watch(&watch, &may_lead, &stops, &mut |event| say(format!("{event:?}")))
-        .map_err(text)?;
+    let slow = Slow(Duration::from_millis(slowness.map_err(text)?));
+    agent.watch(&watch, &slow).map_err(text)?;
     leave(agent)
 }
 

@@ -18,6 +18,8 @@
 //! host, the agent gives its own place back, and its last write ends the generation. A process that joins claims a
 //! place first and checks the host then, the agent the other way round: one of the two sees the other.
 
+use std::time::Duration;
+
 use super::lease;
 use crate::causes::{HostError, Table};
 use crate::error::{Error, Result};
@@ -31,6 +33,9 @@ use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::drain;
 use crate::pod::instance::process::{Identity, Pod};
 use crate::pod::instance::repair;
+
+/// The time between two heartbeats.
+pub const HEARTBEAT: Duration = Duration::from_millis(8);
 
 /// Brings a host up, if it is down; returns its generation. A few round trips.
 pub fn bring_up<M: Memory>(

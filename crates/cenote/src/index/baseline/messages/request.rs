@@ -15,8 +15,8 @@
 use crate::causes::Shortage;
 use crate::error::{Error, Result};
 use crate::index::common::outcome::Put;
-use crate::memory::{Memory, OwnedWord};
 use crate::memory::checked::{owned_word, word_line};
+use crate::memory::{Memory, OwnedWord};
 
 /// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
