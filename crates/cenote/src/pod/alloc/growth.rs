@@ -21,7 +21,8 @@ use crate::pod::lock::redo::Transaction;
 const GROWTH_FRAMES: u64 = 64;
 
 /// Whether `frames` adjacent frames are free, or growing cannot make them so. If not, grows the pool by one step. For
-/// callers that can try again later, so that they do not wait while the pool grows by much.
+/// callers that can try again later, so that they do not wait while the pool grows by much, and whose words will be
+/// read at random: each step asks for huge pages.
 pub fn approach<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<bool> {
     let max = worker.geometry().parameters.max_frames;
     if frames <= GROWTH_FRAMES {
@@ -31,7 +32,7 @@ pub fn approach<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<bool> {
     let grown = match room {
         Room::Free | Room::Nowhere { .. } => return Ok(true),
         Room::Holes(holes) => fill_all(worker, &holes[..1]),
-        Room::Tail(_) => grow_to_first(worker, committed, &[(committed + GROWTH_FRAMES).min(max)]),
+        Room::Tail(_) => grow_to_first(worker, committed, 1, &[(committed + GROWTH_FRAMES).min(max)]),
     };
     match grown {
         Err(Error::Full { .. }) => Ok(true),
@@ -58,7 +59,7 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Re
         },
         Room::Tail(needed) => {
             let best = aligned_end(want, needed).max(committed + GROWTH_FRAMES).min(max);
-            grow_to_first(worker, committed, &[best, needed])
+            grow_to_first(worker, committed, want.frames, &[best, needed])
         }
         Room::Nowhere { longest } => Err(Error::Full {
             needed: want.frames << FRAME_SHIFT,
@@ -93,7 +94,7 @@ fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<bool> {
     let Some(needed) = needed.filter(|&needed| needed > committed) else {
         return Ok(false);
     };
-    match grow_to_first(worker, committed, &[needed]) {
+    match grow_to_first(worker, committed, want.frames, &[needed]) {
         Err(Error::Full { .. }) => Ok(false),
         grown => grown.map(|()| true),
     }
@@ -206,12 +207,13 @@ fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: Shortage) -> Result
     })
 }
 
-/// Grows the pool from `committed` frames to the first of the targets for which the file system has room.
-fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64]) -> Result<()> {
+/// Grows the pool from `committed` frames to the first of the targets for which the file system has room; `wanted`
+/// adjacent frames are what it is for.
+fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, targets: &[u64]) -> Result<()> {
     let geometry = worker.geometry();
     let (mut reserved, mut lacks) = (0, Shortage::FileSystem);
     for &target in targets {
-        match reserve_frames(worker, committed, target) {
+        match reserve_frames(worker, committed, wanted, target) {
             Ok(()) => {
                 reserved = target;
                 break;
@@ -243,32 +245,55 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, targets: &[u64])
     Ok(())
 }
 
-/// Whether to ask for huge pages: the kernel takes some ten milliseconds for that, however few they are. So a pool that
-/// grows by little, for one object after the other, does not.
-fn is_worth_huge_pages(committed: u64, target: u64) -> bool {
-    let grows = target.saturating_sub(committed);
-    grows >= committed / 4 || grows >= MANY
+/// Whether to ask for huge pages from one frame to another: the kernel takes some ten milliseconds for that, however
+/// few they are. So a pool that grows for one large object after the other asks once for several such steps. A step
+/// that is for small objects serves many of them.
+fn is_worth_huge_pages(from: u64, wanted: u64, target: u64) -> bool {
+    let frames = target.saturating_sub(from);
+    wanted <= GROWTH_FRAMES / 16 || frames >= from / 4 || frames >= MANY
 }
 
 /// Frames that are many in any pool.
 const MANY: u64 = (32 << 20) / FRAME;
 
-fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, target: u64) -> Result<()> {
+/// The first frame that has no huge page, as far as this process knows: behind all that are committed, or where it grew
+/// the pool without them, but not so far back that the kernel would copy for long. A hole must stay one, so where there
+/// are any, nothing that is committed counts.
+fn without_huge_pages<M: Memory>(worker: &Worker<M>, committed: u64) -> u64 {
+    match holes::frames_in_holes(worker.mem()) {
+        0 => {
+            let small = worker.pod().small_pages_from.load();
+            small.max(committed.saturating_sub(MANY)).min(committed)
+        }
+        _ => committed,
+    }
+}
+
+fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, target: u64) -> Result<()> {
     let geometry = worker.geometry();
-    let unshared = is_worth_huge_pages(committed, target) && is_alone(worker);
+    let small = without_huge_pages(worker, committed);
+    let unshared = is_worth_huge_pages(small, wanted, target) && is_alone(worker);
+    let from = if unshared { small } else { committed };
     for (at, len) in geometry.ranges(target) {
-        // The tables are reserved whole; of the data only what is new.
-        let skip = if at == geometry.data { committed * FRAME } else { 0 };
+        // The tables are reserved whole; of the data only what is new, or has small pages.
+        let skip = if at == geometry.data { from * FRAME } else { 0 };
         worker.mem().reserve(at + skip, len - skip, unshared)?;
     }
+    // Threads that grow the pool at the same time may ask twice, or not for all.
+    let small_from = if unshared { target } else { small };
+    worker.pod().small_pages_from.store(small_from);
     Ok(())
 }
 
 /// Commits the first frames of a pool that is being created.
 pub fn commit_initial<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<()> {
     if frames > 0 {
-        grow_to_first(worker, 0, &[frames])
+        grow_to_first(worker, 0, frames, &[frames])
     } else {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "growth_tests.rs"]
+mod tests;

@@ -77,6 +77,8 @@ pub struct Pod<M: Memory> {
     closing: LocalWord,
     /// Set while the background thread frees what other workers have retired, or must not.
     pub(crate) reclaiming: LocalWord,
+    /// From this frame on the pool grew without huge pages, as far as this process knows.
+    pub(in crate::pod) small_pages_from: LocalWord,
     /// The identity of the background thread's worker; 0 while there is none.
     flush_server: LocalWord,
     /// The flush requests that it need not serve.
@@ -125,6 +127,7 @@ impl<M: Memory> Pod<M> {
             words: WordCache::new(limits.cached_words),
             closing: LocalWord::new(0),
             reclaiming: LocalWord::new(0),
+            small_pages_from: LocalWord::new(u64::MAX),
             flush_server: LocalWord::new(0),
             served: ServedRequests::default(),
             failures: Failures::default(),
