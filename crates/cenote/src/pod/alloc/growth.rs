@@ -279,8 +279,8 @@ fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, ta
         let skip = if at == geometry.data { from * FRAME } else { 0 };
         worker.mem().reserve(at + skip, len - skip, unshared)?;
     }
-    // Threads that grow the pool at the same time may ask twice, or not for all.
     let small_from = if unshared { target } else { small };
+    // NO PAIR: hint. Threads that grow the pool at the same time may ask twice, or not for all.
     worker.pod().small_pages_from.store(small_from);
     Ok(())
 }
