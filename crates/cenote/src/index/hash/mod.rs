@@ -301,7 +301,10 @@ impl<M: Memory> HashMap<M> {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_, M>>> {
         let pin = self.pin()?;
         let hash = self.hash(key);
-        let found = match self.likely_object(hash).and_then(|at| self.small_value(at, key)) {
+        let found = match self
+            .likely_object(&self.worker, hash)
+            .and_then(|at| self.small_value(at, key))
+        {
             Some(value) => Some(value),
             None => self.find(hash, key)?,
         };
@@ -327,11 +330,12 @@ impl<M: Memory> HashMap<M> {
     #[inline]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let hash = self.hash(&key.to_le_bytes());
-        let quickly = self.worker.briefly(|| {
-            if !self.check.is_fresh(&self.worker) {
+        let worker = &*self.worker;
+        let quickly = worker.briefly(|| {
+            if !self.check.is_fresh(worker) {
                 return None;
             }
-            let (mem, at) = (self.worker.mem(), self.likely_object(hash)?);
+            let (mem, at) = (worker.mem(), self.likely_object(worker, hash)?);
             // PAIRS WITH: index::hash::update::overwrite_likely, index::hash::update::overwrite
             (published(at, 8).read_word(mem) == key).then(|| sync_word(at + 8).load(mem))
         });

@@ -142,7 +142,7 @@ impl<M: Memory> HashMap<M> {
         let mut may_claim = true;
         if M::COHERENT && matches!(when, When::Always) {
             if self.has_replaced.get()
-                && let Some(object) = self.likely_object(hash)
+                && let Some(object) = self.likely_object(&self.worker, hash)
             {
                 self.worker.mem().prefetch(object);
             }
@@ -270,7 +270,7 @@ impl<M: Memory> HashMap<M> {
             return false;
         }
         let mem = self.worker.mem();
-        match self.likely_object(hash) {
+        match self.likely_object(&self.worker, hash) {
             Some(at) if pair::has_small_key(mem, at, key) => {
                 // Ordered before this thread's later reads, as every write's compare-exchange is.
                 // PAIRS WITH: index::hash::probe::value_at, index::hash::get_u64

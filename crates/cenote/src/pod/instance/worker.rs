@@ -317,8 +317,13 @@ impl<M: Memory> Worker<M> {
             return None;
         }
         let (mem, record) = (self.mem(), self.actor.record);
+        let epoch = match mutant::is(Mutant::NotAnnounced) {
+            true => IDLE,
+            // It has a replica, or it could not be brief.
+            false => epoch::current(mem, record, true),
+        };
         // PAIRS WITH: pod::instance::advance::least
-        record.announced().store(mem, self.epoch_to_announce());
+        record.announced().store(mem, epoch);
         compiler_barrier();
         let found = read();
         // PAIRS WITH: pod::instance::advance::least
