@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
 use crate::pod::format::shortage::lacking_room;
-use crate::pod::format::superblock::{COMMITTED, HEAP_LOCK};
+use crate::pod::format::superblock::{COMMITTED, HEAP_LOCK, TRIM_LOCK};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::lives::is_alone;
 use crate::pod::instance::worker::Worker;
@@ -273,13 +273,20 @@ fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, ta
     let geometry = worker.geometry();
     let small = without_huge_pages(worker, committed);
     let unshared = is_worth_huge_pages(small, wanted, target) && is_alone(worker);
-    let from = if unshared { small } else { committed };
+    let goes_back = unshared && small < committed;
+    // No other thread may make a hole of what gets its bytes again here.
+    let trims = goes_back.then(|| lock::acquire(worker, TRIM_LOCK)).transpose()?;
+    let from = match goes_back {
+        true => without_huge_pages(worker, committed).max(small),
+        false => committed,
+    };
     for (at, len) in geometry.ranges(target) {
         // The tables are reserved whole; of the data only what is new, or has small pages.
         let skip = if at == geometry.data { from * FRAME } else { 0 };
         worker.mem().reserve(at + skip, len - skip, unshared)?;
     }
     let small_from = if unshared { target } else { small };
+    drop(trims);
     // NO PAIR: hint. Threads that grow the pool at the same time may ask twice, or not for all.
     worker.pod().small_pages_from.store(small_from);
     Ok(())
