@@ -51,7 +51,7 @@ impl MappedNode {
         file.set_len(len).map_err(refused)?;
         let words = Words::map(file, path, len)?;
         // Else a full file system would end the process that touches the header first.
-        let reserved = words.mem.mapping().reserve(0, MEMORY_AT, false);
+        let reserved = words.mem.mapping().reserve(0, MEMORY_AT, None);
         reserved.map_err(|error| MappedError::Map(path.to_owned(), error))?;
         words.store(LEN_AT, len);
         words.store(INCARNATION_AT, incarnation);
@@ -112,7 +112,7 @@ impl MappedNode {
             return Answer::Failed;
         };
         // Touched later, it must be there.
-        if self.words.mem.mapping().reserve(at, bytes, false).is_err() {
+        if self.words.mem.mapping().reserve(at, bytes, None).is_err() {
             return Answer::Failed;
         }
         let end = at + bytes.next_multiple_of(8);

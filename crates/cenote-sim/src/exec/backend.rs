@@ -239,7 +239,7 @@ unsafe impl<const COHERENT: bool> Memory for SimMemory<COHERENT> {
         !self.is_direct && self.world().delegation.is_some()
     }
 
-    fn reserve(&self, at: u64, len: u64, _unshared: bool) -> Result<(), MappingError> {
+    fn reserve(&self, at: u64, len: u64, _huge_from: Option<u64>) -> Result<(), MappingError> {
         let op = Op::other(Kind::Kernel);
         self.arrive(op);
         let world = self.world();

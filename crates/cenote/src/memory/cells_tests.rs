@@ -38,7 +38,7 @@ unsafe impl Memory for Words {
     const COHERENT: bool = true;
     const NAME: &'static str = "words";
 
-    fn reserve(&self, _at: u64, _len: u64, _unshared: bool) -> Result<(), MappingError> {
+    fn reserve(&self, _at: u64, _len: u64, _huge_from: Option<u64>) -> Result<(), MappingError> {
         Ok(())
     }
 

@@ -27,8 +27,8 @@ unsafe impl Memory for Coherent {
     const COHERENT: bool = true;
     const NAME: &'static str = "coherent";
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
-        self.mapping.reserve(at, len, unshared)
+    fn reserve(&self, at: u64, len: u64, huge_from: Option<u64>) -> Result<(), MappingError> {
+        self.mapping.reserve(at, len, huge_from)
     }
 
     fn is_there(&self, at: u64) -> bool {

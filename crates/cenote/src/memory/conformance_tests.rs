@@ -92,7 +92,7 @@ fn two<M: Mapped>() -> (M, M) {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let view = |place| {
         let mapping = Mapping::of_file(file.try_clone().unwrap(), LEN).unwrap();
-        mapping.reserve(0, LEN, true).unwrap();
+        mapping.reserve(0, LEN, Some(0)).unwrap();
         let mem = M::over(Arc::new(mapping)).unwrap();
         let serves = Alone(place == 0);
         mem.serve(BOXES, Box::new(serves), 0, Box::new(Always)).unwrap();
@@ -359,7 +359,7 @@ fn reserved_bytes_extend_the_file_and_anonymous_memory_has_none() {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let mapping = Mapping::of_file(file, 64 << 20).unwrap();
     assert_eq!((mapping.len(), mapping.file_len().unwrap()), (64 << 20, 0));
-    mapping.reserve(1 << 20, 1 << 20, false).unwrap();
+    mapping.reserve(1 << 20, 1 << 20, None).unwrap();
     assert_eq!(mapping.file_len().unwrap(), 2 << 20);
     assert!(!mapping.is_empty());
     let mem = Coherent::over(Arc::new(Mapping::anonymous(1 << 20).unwrap())).unwrap();
@@ -386,8 +386,8 @@ fn a_device_is_mapped_in_whole_pieces_and_has_its_bytes_already() {
         (mapping.len(), mapping.file_len().unwrap()),
         (PIECE + LINE, 2 * PIECE)
     );
-    mapping.reserve(PIECE, PIECE, true).unwrap();
-    let beyond = mapping.reserve(PIECE, PIECE + 1, true);
+    mapping.reserve(PIECE, PIECE, Some(PIECE)).unwrap();
+    let beyond = mapping.reserve(PIECE, PIECE + 1, Some(0));
     assert!(
         matches!(beyond, Err(MappingError::NoSpace { bytes }) if bytes == PIECE + 1),
         "{beyond:?}"

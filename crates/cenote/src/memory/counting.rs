@@ -67,8 +67,8 @@ unsafe impl<M: Memory> Memory for Counting<M> {
     const DELEGATED: bool = M::DELEGATED;
     const NAME: &'static str = M::NAME;
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
-        self.0.reserve(at, len, unshared)
+    fn reserve(&self, at: u64, len: u64, huge_from: Option<u64>) -> Result<(), MappingError> {
+        self.0.reserve(at, len, huge_from)
     }
 
     fn is_there(&self, at: u64) -> bool {

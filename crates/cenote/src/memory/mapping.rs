@@ -286,9 +286,9 @@ impl Mapping {
     }
 
     /// Reserves a range of the file on its file system, growing the file if it is shorter. Afterwards touching the
-    /// range cannot fail. If it is `unshared`, in huge pages as far as the kernel makes them: to make one the kernel
-    /// waits for all processes that map the file, for a tenth of a second while some of them are killed.
-    pub fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
+    /// range cannot fail. With `huge_from`, in huge pages from there on as far as the kernel makes them: to make one
+    /// the kernel waits for all processes that map the file, for a tenth of a second while some of them are killed.
+    pub fn reserve(&self, at: u64, len: u64, huge_from: Option<u64>) -> Result<(), MappingError> {
         let Some(kept) = &self.file else { return Ok(()) };
         if let Some(device) = self.device {
             // All of it is there.
@@ -298,8 +298,8 @@ impl Mapping {
             };
         }
         let file = kept.file().map_err(os("reserving space for the pool"))?;
-        if unshared {
-            self.reserve_huge(file, at, len);
+        if let Some(from) = huge_from {
+            self.reserve_huge(file, from, at, len);
         }
         fallocate(file, at, len)
     }
@@ -334,16 +334,16 @@ impl Mapping {
         }
     }
 
-    /// Begins to reserve a range: as many whole huge pages of it as there are. tmpfs gives none by itself, but makes
-    /// one of an existing page and the holes around it (`MADV_COLLAPSE`). Doing so before the holes are filled saves
-    /// filling and copying them. The caller deals with whatever fails here.
-    fn reserve_huge(&self, file: &File, at: u64, len: u64) {
+    /// Begins to reserve a range: as many whole huge pages of it as there are, and those between `from` and it. tmpfs
+    /// gives none by itself, but makes one of an existing page and the holes around it (`MADV_COLLAPSE`). Doing so
+    /// before the holes are filled saves filling and copying them. The caller deals with whatever fails here.
+    fn reserve_huge(&self, file: &File, from: u64, at: u64, len: u64) {
         let end = at.saturating_add(len).min(self.len);
-        let (start, end) = (at & !(HUGE - 1), end & !(HUGE - 1));
+        let (start, end) = (from.min(at) & !(HUGE - 1), end & !(HUGE - 1));
         if start >= end || free_bytes(file) < len + HUGE {
             return;
         }
-        for page in (start..end).step_by(HUGE as usize) {
+        for page in ((at & !(HUGE - 1)).max(start)..end).step_by(HUGE as usize) {
             if fallocate(file, page + HUGE - PAGE, PAGE).is_err() {
                 return;
             }

@@ -137,9 +137,10 @@ pub unsafe trait Memory: Clone + Send + Sync + 'static {
     /// The backend's name, as stored in pools and printed by tools.
     const NAME: &'static str;
 
-    /// Reserves a range, so that touching it cannot fail. If it is `unshared`, because no other process has the pool
-    /// open, the kernel may take longer and make huge pages of it.
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError>;
+    /// Reserves a range, so that touching it cannot fail. With `huge_from`, because no other process has the pool open,
+    /// the kernel may take longer and make huge pages of what lies between that offset and the range's end; what lies
+    /// before the range was reserved already.
+    fn reserve(&self, at: u64, len: u64, huge_from: Option<u64>) -> Result<(), MappingError>;
 
     /// Whether there is memory behind all offsets below `end`. A signal ends a process that touches bytes which the
     /// file does not have.

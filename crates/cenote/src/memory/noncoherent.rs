@@ -59,8 +59,8 @@ unsafe impl<X: Exchange> Memory for Noncoherent<X> {
     const COHERENT: bool = false;
     const NAME: &'static str = "noncoherent";
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
-        self.mapping.reserve(at, len, unshared)
+    fn reserve(&self, at: u64, len: u64, huge_from: Option<u64>) -> Result<(), MappingError> {
+        self.mapping.reserve(at, len, huge_from)
     }
 
     fn is_there(&self, at: u64) -> bool {

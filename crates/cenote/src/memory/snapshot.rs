@@ -205,7 +205,7 @@ unsafe impl<M: Memory> Memory for Snapshot<M> {
         self.base.is_delegated()
     }
 
-    fn reserve(&self, _at: u64, _len: u64, _unshared: bool) -> Result<(), MappingError> {
+    fn reserve(&self, _at: u64, _len: u64, _huge_from: Option<u64>) -> Result<(), MappingError> {
         Err(MappingError::Unsupported(
             "reserving bytes of a pool that is only read",
         ))

@@ -71,8 +71,8 @@ unsafe impl<M: Memory> Memory for Delegated<M> {
     const DELEGATED: bool = true;
     const NAME: &'static str = "delegated";
 
-    fn reserve(&self, at: u64, len: u64, unshared: bool) -> Result<(), MappingError> {
-        self.base.reserve(at, len, unshared)
+    fn reserve(&self, at: u64, len: u64, huge_from: Option<u64>) -> Result<(), MappingError> {
+        self.base.reserve(at, len, huge_from)
     }
 
     fn is_there(&self, at: u64) -> bool {

@@ -15,7 +15,7 @@ const WORD: u64 = 64;
 fn passes_until_quiesced() -> Vec<u64> {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     let mapping = Mapping::of_file(file, LEN).unwrap();
-    mapping.reserve(0, LEN, true).unwrap();
+    mapping.reserve(0, LEN, Some(0)).unwrap();
     let mem = Coherent::over(Arc::new(mapping)).unwrap();
     // SAFETY: lines of this test's memory, used for nothing else.
     let boxes = unsafe { Mailboxes::new(LEN / 2, MAILBOX_BYTES, 3, 1) };

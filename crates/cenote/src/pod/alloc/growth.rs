@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pod::format::geometry::{FRAME, FRAME_SHIFT};
 use crate::pod::format::shortage::lacking_room;
-use crate::pod::format::superblock::{COMMITTED, HEAP_LOCK, TRIM_LOCK};
+use crate::pod::format::superblock::{COMMITTED, HEAP_LOCK};
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::lives::is_alone;
 use crate::pod::instance::worker::Worker;
@@ -256,39 +256,34 @@ fn is_worth_huge_pages(from: u64, wanted: u64, target: u64) -> bool {
 /// Frames that are many in any pool.
 const MANY: u64 = (32 << 20) / FRAME;
 
-/// The first frame that has no huge page, as far as this process knows: behind all that are committed, or where it grew
+/// From where on to ask for huge pages, if it is worth that: behind all that is committed, or where this process grew
 /// the pool without them, but not so far back that the kernel would copy for long. A hole must stay one, so where there
-/// are any, nothing that is committed counts.
-fn without_huge_pages<M: Memory>(worker: &Worker<M>, committed: u64) -> u64 {
+/// are any, not from what is committed. One that comes while the kernel is at it may get its bytes again: nothing waits
+/// for that, and it counts as a hole until it is filled.
+fn huge_from<M: Memory>(worker: &Worker<M>, committed: u64, small_from: u64) -> u64 {
     match holes::frames_in_holes(worker.mem()) {
-        0 => {
-            let small = worker.pod().small_pages_from.load();
-            small.max(committed.saturating_sub(MANY)).min(committed)
-        }
+        0 => small_from.max(committed.saturating_sub(MANY)),
         _ => committed,
     }
 }
 
 fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, target: u64) -> Result<()> {
-    let geometry = worker.geometry();
-    let small = without_huge_pages(worker, committed);
-    let unshared = is_worth_huge_pages(small, wanted, target) && is_alone(worker);
-    let goes_back = unshared && small < committed;
-    // No other thread may make a hole of what gets its bytes again here.
-    let trims = goes_back.then(|| lock::acquire(worker, TRIM_LOCK)).transpose()?;
-    let from = match goes_back {
-        true => without_huge_pages(worker, committed).max(small),
-        false => committed,
-    };
+    let (geometry, hint) = (worker.geometry(), &worker.pod().small_pages_from);
+    let small_from = hint.load().min(committed);
+    let from = huge_from(worker, committed, small_from);
+    let asks = is_worth_huge_pages(from, wanted, target) && is_alone(worker);
     for (at, len) in geometry.ranges(target) {
-        // The tables are reserved whole; of the data only what is new, or has small pages.
-        let skip = if at == geometry.data { from * FRAME } else { 0 };
-        worker.mem().reserve(at + skip, len - skip, unshared)?;
+        // The tables are reserved whole; of the data only what is new.
+        let (skip, back) = match at == geometry.data {
+            true => (committed * FRAME, (committed - from) * FRAME),
+            false => (0, 0),
+        };
+        let (at, len) = (at + skip, len - skip);
+        worker.mem().reserve(at, len, asks.then_some(at - back))?;
     }
-    let small_from = if unshared { target } else { small };
-    drop(trims);
+    let goes_back = from < committed || small_from == committed;
     // NO PAIR: hint. Threads that grow the pool at the same time may ask twice, or not for all.
-    worker.pod().small_pages_from.store(small_from);
+    hint.store(if asks && goes_back { target } else { small_from });
     Ok(())
 }
 

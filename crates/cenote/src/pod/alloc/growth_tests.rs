@@ -19,23 +19,25 @@ fn large_objects_ask_once_for_several_steps_and_small_ones_always() {
 fn what_grew_with_small_pages_is_asked_for_later<M: Mapped>() {
     let pool = TestPool::<M>::of_frames(1024);
     let worker = pool.worker();
-    let small_from = |from| {
-        worker.pod().small_pages_from.store(from);
-        without_huge_pages(&worker, 1024)
-    };
-    assert_eq!(small_from(u64::MAX), 1024, "nothing grew yet");
-    assert_eq!(small_from(1000), 1000);
-    assert_eq!(small_from(0), 1024 - MANY, "the kernel copies no more than this");
+    assert_eq!(huge_from(&worker, 1024, 1024), 1024, "nothing grew without them");
+    assert_eq!(huge_from(&worker, 1024, 1000), 1000);
+    assert_eq!(
+        huge_from(&worker, 1024, 0),
+        1024 - MANY,
+        "the kernel copies no more than this"
+    );
 }
 
 /// Incoherent memory has none.
 #[test]
-fn holes_stay_holes() {
+fn holes_stay_holes_and_what_lies_before_them_is_not_forgotten() {
     let pool = TestPool::<Coherent>::of_frames(1024);
     let worker = pool.worker();
     worker.pod().small_pages_from.store(1000);
     assert!(holes::mark(&worker, 512, 5).unwrap());
-    assert_eq!(without_huge_pages(&worker, 1024), 1024);
+    assert_eq!(huge_from(&worker, 1024, 1000), 1024);
+    reserve_frames(&worker, 1024, 1, 1024).unwrap();
+    assert_eq!(worker.pod().small_pages_from.load(), 1000);
 }
 
 on_both!(what_grew_with_small_pages_is_asked_for_later);

@@ -249,11 +249,8 @@ pub fn fill<M: Memory>(worker: &Worker<M>, frame: u64) -> Result<bool> {
     };
     check(worker, frame, u32::from(order))?;
     if !mutant::is(Mutant::HoleNotReserved) {
-        mem.reserve(
-            worker.geometry().frame_offset(frame),
-            FRAME << order,
-            is_alone(worker),
-        )?;
+        let at = worker.geometry().frame_offset(frame);
+        mem.reserve(at, FRAME << order, is_alone(worker).then_some(at))?;
     }
     crash_point(Point::TrimReserved);
     let _held = lock::acquire(worker, HEAP_LOCK)?;

@@ -148,7 +148,7 @@ impl Superblock {
     /// drops all of the pool from the cache.
     pub fn format<M: Memory>(&self, mem: &M) -> Result<()> {
         let tables = Geometry::new(self.parameters).block_table;
-        mem.reserve(0, tables, true)
+        mem.reserve(0, tables, Some(0))
             .map_err(|error| match lacking_room(&error) {
                 Some((why, _)) => Error::Full {
                     needed: tables,
