@@ -241,31 +241,36 @@ static void *begins(void *lock) {
 // A program that closes what it has not opened, as daemons do: it keeps its locks, sees that others keep theirs, and its own files are left alone.
 static void closes_descriptors(void) {
     pthread_rwlock_t *first = map(4096), *second = first + 1;
-    int ready[2];
+    int ready[2], held[2];
     char byte, path[] = "/dev/shm/cenote-hostile-XXXXXX";
     int file = mkstemp(path);
     IS(1, file >= 0);
     IS(0, make(first));
     IS(0, make(second));
     IS(0, pipe(ready));
+    IS(0, pipe(held));
     pid_t child = start();
     if (child == 0) {
         IS(0, pthread_rwlock_wrlock(first));
+        IS(1, read(held[0], &byte, 1));
         close_all_but(ready[1], path);
         IS(1, write(ready[1], "r", 1));
         // The parent has it, and lives.
         IS(EBUSY, pthread_rwlock_trywrlock(second));
+        IS(1, write(ready[1], "t", 1));
         IS(0, pthread_rwlock_wrlock(second));
         IS(0, pthread_rwlock_unlock(second));
         IS(1, write(ready[1], "r", 1));
         pause();
     }
     IS(0, pthread_rwlock_wrlock(second));
+    IS(1, write(held[1], "h", 1));
     IS(1, read(ready[0], &byte, 1));
     for (int n = 0; n < 20; n++) {
         IS(EBUSY, pthread_rwlock_trywrlock(first));
         usleep(5000);
     }
+    IS(1, read(ready[0], &byte, 1));
     IS(0, pthread_rwlock_unlock(second));
     IS(1, read(ready[0], &byte, 1));
     IS(EBUSY, pthread_rwlock_tryrdlock(first));
