@@ -32,7 +32,12 @@ pub fn approach<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<bool> {
     let grown = match room {
         Room::Free | Room::Nowhere { .. } => return Ok(true),
         Room::Holes(holes) => fill_all(worker, &holes[..1]),
-        Room::Tail(_) => grow_to_first(worker, committed, 1, &[(committed + GROWTH_FRAMES).min(max)]),
+        Room::Tail(_) => grow_to_first(
+            worker,
+            committed,
+            HugePages::EachStep,
+            &[(committed + GROWTH_FRAMES).min(max)],
+        ),
     };
     match grown {
         Err(Error::Full { .. }) => Ok(true),
@@ -59,7 +64,12 @@ pub(in crate::pod) fn make_room<M: Memory>(worker: &Worker<M>, want: Want) -> Re
         },
         Room::Tail(needed) => {
             let best = aligned_end(want, needed).max(committed + GROWTH_FRAMES).min(max);
-            grow_to_first(worker, committed, want.frames, &[best, needed])
+            grow_to_first(
+                worker,
+                committed,
+                HugePages::for_frames(want.frames),
+                &[best, needed],
+            )
         }
         Room::Nowhere { longest } => Err(Error::Full {
             needed: want.frames << FRAME_SHIFT,
@@ -94,7 +104,7 @@ fn grow_tail<M: Memory>(worker: &Worker<M>, want: Want) -> Result<bool> {
     let Some(needed) = needed.filter(|&needed| needed > committed) else {
         return Ok(false);
     };
-    match grow_to_first(worker, committed, want.frames, &[needed]) {
+    match grow_to_first(worker, committed, HugePages::for_frames(want.frames), &[needed]) {
         Err(Error::Full { .. }) => Ok(false),
         grown => grown.map(|()| true),
     }
@@ -207,13 +217,17 @@ fn no_space<M: Memory>(worker: &Worker<M>, needed: u64, why: Shortage) -> Result
     })
 }
 
-/// Grows the pool from `committed` frames to the first of the targets for which the file system has room; `wanted`
-/// adjacent frames are what it is for.
-fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, targets: &[u64]) -> Result<()> {
+/// Grows the pool from `committed` frames to the first of the targets for which the file system has room.
+fn grow_to_first<M: Memory>(
+    worker: &Worker<M>,
+    committed: u64,
+    pages: HugePages,
+    targets: &[u64],
+) -> Result<()> {
     let geometry = worker.geometry();
     let (mut reserved, mut lacks) = (0, Shortage::FileSystem);
     for &target in targets {
-        match reserve_frames(worker, committed, wanted, target) {
+        match reserve_frames(worker, committed, pages, target) {
             Ok(()) => {
                 reserved = target;
                 break;
@@ -245,12 +259,29 @@ fn grow_to_first<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, tar
     Ok(())
 }
 
-/// Whether to ask for huge pages from one frame to another: the kernel takes some ten milliseconds for that, however
-/// few they are. So a pool that grows for one large object after the other asks once for several such steps. A step
-/// that is for small objects serves many of them.
-fn is_worth_huge_pages(from: u64, wanted: u64, target: u64) -> bool {
-    let frames = target.saturating_sub(from);
-    wanted <= GROWTH_FRAMES / 16 || frames >= from / 4 || frames >= MANY
+/// When growth asks for huge pages: the kernel takes some ten milliseconds for that, however few they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HugePages {
+    /// At each step: it serves many small objects, or what will be read at random.
+    EachStep,
+    /// Once for several steps, of which each may serve one large object.
+    Seldom,
+}
+
+impl HugePages {
+    /// For a step that is made for so many adjacent frames.
+    fn for_frames(frames: u64) -> Self {
+        match frames <= GROWTH_FRAMES / 16 {
+            true => Self::EachStep,
+            false => Self::Seldom,
+        }
+    }
+
+    /// Whether to ask for those from one frame to another.
+    fn are_worth_it(self, from: u64, target: u64) -> bool {
+        let frames = target.saturating_sub(from);
+        self == Self::EachStep || frames >= from / 4 || frames >= MANY
+    }
 }
 
 /// Frames that are many in any pool.
@@ -267,11 +298,16 @@ fn huge_from<M: Memory>(worker: &Worker<M>, committed: u64, small_from: u64) -> 
     }
 }
 
-fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, target: u64) -> Result<()> {
+fn reserve_frames<M: Memory>(
+    worker: &Worker<M>,
+    committed: u64,
+    pages: HugePages,
+    target: u64,
+) -> Result<()> {
     let (geometry, hint) = (worker.geometry(), &worker.pod().small_pages_from);
     let small_from = hint.load().min(committed);
     let from = huge_from(worker, committed, small_from);
-    let asks = is_worth_huge_pages(from, wanted, target) && is_alone(worker);
+    let asks = pages.are_worth_it(from, target) && is_alone(worker);
     for (at, len) in geometry.ranges(target) {
         // The tables are reserved whole; of the data only what is new.
         let (skip, back) = match at == geometry.data {
@@ -290,7 +326,7 @@ fn reserve_frames<M: Memory>(worker: &Worker<M>, committed: u64, wanted: u64, ta
 /// Commits the first frames of a pool that is being created.
 pub fn commit_initial<M: Memory>(worker: &Worker<M>, frames: u64) -> Result<()> {
     if frames > 0 {
-        grow_to_first(worker, 0, frames, &[frames])
+        grow_to_first(worker, 0, HugePages::EachStep, &[frames])
     } else {
         Ok(())
     }

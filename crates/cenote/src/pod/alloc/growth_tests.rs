@@ -6,14 +6,18 @@ use crate::pod::pool_for_tests::{TestPool, on_both};
 
 #[test]
 fn large_objects_ask_once_for_several_steps_and_small_ones_always() {
-    let pool = 4096;
+    let (pool, small, large) = (
+        4096,
+        HugePages::for_frames(1),
+        HugePages::for_frames(GROWTH_FRAMES),
+    );
     // A step for small objects; one for a large object; so many steps for large objects.
-    assert!(is_worth_huge_pages(pool, 1, pool + GROWTH_FRAMES));
-    assert!(!is_worth_huge_pages(pool, GROWTH_FRAMES, pool + GROWTH_FRAMES));
-    assert!(is_worth_huge_pages(pool, GROWTH_FRAMES, pool + MANY));
+    assert!(small.are_worth_it(pool, pool + GROWTH_FRAMES));
+    assert!(!large.are_worth_it(pool, pool + GROWTH_FRAMES));
+    assert!(large.are_worth_it(pool, pool + MANY));
     // A quarter of a small pool.
-    assert!(is_worth_huge_pages(64, GROWTH_FRAMES, 128));
-    assert!(is_worth_huge_pages(0, GROWTH_FRAMES, 64));
+    assert!(large.are_worth_it(64, 128));
+    assert!(large.are_worth_it(0, 64));
 }
 
 fn what_grew_with_small_pages_is_asked_for_later<M: Mapped>() {
@@ -36,7 +40,7 @@ fn holes_stay_holes_and_what_lies_before_them_is_not_forgotten() {
     worker.pod().small_pages_from.store(1000);
     assert!(holes::mark(&worker, 512, 5).unwrap());
     assert_eq!(huge_from(&worker, 1024, 1000), 1024);
-    reserve_frames(&worker, 1024, 1, 1024).unwrap();
+    reserve_frames(&worker, 1024, HugePages::EachStep, 1024).unwrap();
     assert_eq!(worker.pod().small_pages_from.load(), 1000);
 }
 
