@@ -761,3 +761,7 @@ impl<M: Memory> Deref for Ordered<M> {
         &self.map
     }
 }
+
+#[cfg(test)]
+#[path = "drop_tests.rs"]
+mod drop_tests;

@@ -28,11 +28,15 @@ impl<M: Memory> OrderedMap<M> {
                 let _pin = self.pin()?;
                 self.step_keys(range, |key| keys.push(key.to_vec()))?
             };
+            // A leaf that a worker emptied which died before it merged it. The loop below cannot reach it where what
+            // lies before it does not fit into one node.
+            if keys.is_empty() {
+                self.merge_thin(&at)?;
+            }
             for key in keys {
                 self.remove(&key)?;
             }
         }
-        // Leaves that workers have emptied who died before they merged them.
         for _ in 0..MERGES_MAX {
             if with_room(&self.worker, || self.unlink_root())? {
                 return Ok(true);

@@ -124,6 +124,13 @@ impl<M: Memory> OrderedMap<M> {
         Ok(matches!(outcome, Outcome::Inserted))
     }
 
+    /// Removes a key as a worker does that dies before it merges the leaf.
+    #[cfg(test)]
+    pub(crate) fn remove_without_merging(&self, key: &[u8]) -> Result<()> {
+        self.until_done(|| self.attempt(key, None, When::Always))
+            .map(drop)
+    }
+
     fn write(&self, key: &[u8], value: Option<&[u8]>, when: When<'_>) -> Result<Outcome> {
         if key.len() > KEY_MAX {
             return Err(Error::KeyTooLong {
