@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 
 use super::control::Control;
 use super::fault::Fault;
-use super::waits;
+use super::waits::Life;
 use crate::complaint::complain;
 use crate::failure::Failure;
 use crate::role::Role;
@@ -25,11 +25,11 @@ struct Member {
     is_killed: bool,
 }
 
-/// When a worker was to move, and how long its process had waited for a processor by then.
+/// When a worker was to move, and what its process had spent its life with by then.
 #[derive(Clone, Copy)]
 pub struct Since {
     at: Instant,
-    waited: Duration,
+    life: Life,
 }
 
 /// All workers of a run. Their processes do not outlive it.
@@ -189,22 +189,21 @@ impl Crew {
         })
     }
 
-    fn waited(&self, worker: u32) -> Duration {
-        self.pid(worker).map_or(Duration::ZERO, waits::of_process)
+    fn life(&self, worker: u32) -> Life {
+        self.pid(worker).map(Life::of_process).unwrap_or_default()
     }
 
     /// From now on a worker is to move.
     pub fn since_now(&self, worker: u32) -> Since {
         Since {
             at: Instant::now(),
-            waited: self.waited(worker),
+            life: self.life(worker),
         }
     }
 
-    /// How long that is, besides what its process has waited for a processor.
+    /// For how long of that its process had a processor, or wanted none.
     pub fn time_since(&self, worker: u32, since: Since) -> Duration {
-        let waited = self.waited(worker).saturating_sub(since.waited);
-        since.at.elapsed().saturating_sub(waited)
+        self.life(worker).could_move(since.life, since.at.elapsed())
     }
 
     /// What is wrong with a worker that does not move: how long, and in what.

@@ -179,7 +179,7 @@ impl<M: Memory> HashMap<M> {
     }
 
     /// Pins the worker. Fails if the map was dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pin(&self) -> Result<Pin<'_, M>> {
         let pin = self.worker.pin()?;
         self.check.confirm(&self.worker)?;
@@ -327,7 +327,7 @@ impl<M: Memory> HashMap<M> {
     /// A copy of the value of an 8-byte key, if it has 8 bytes. See [`HashMap::get`].
     ///
     /// Cost: as of [`HashMap::get`].
-    #[inline]
+    #[inline(always)]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
         let hash = self.hash(&key.to_le_bytes());
         let worker = &*self.worker;

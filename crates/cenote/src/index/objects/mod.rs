@@ -111,15 +111,20 @@ impl<M: Memory> ObjectStore<M> {
     /// Opens the store of a name, if there is one: it is made once it has its settings.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str, guidelines: Guidelines) -> Result<Self> {
-        let open = |named| Self::of(worker.clone(), named, guidelines);
-        let found = opened(&worker, || directory::find(&worker, name), open)?;
-        let none = || Error::NoSuch {
+        let open = |named| {
+            let mut store = Self::of(worker.clone(), named, guidelines)?;
+            // A thread that went by others now would do so for as long as it has the store open.
+            let found = settings::found(&store.map)?;
+            Ok(found.map(|settings| {
+                store.settings = settings;
+                store
+            }))
+        };
+        let found = opened(&worker, || directory::find(&worker, name), open)?.flatten();
+        let store = found.ok_or_else(|| Error::NoSuch {
             kind: Structure::Objects,
             name: name.to_owned(),
-        };
-        let mut store = found.ok_or_else(none)?;
-        // A thread that went by others now would do so for as long as it has the store open.
-        store.settings = settings::found(&store.map)?.ok_or_else(none)?;
+        })?;
         let _ = store.sweep_gone();
         Ok(store)
     }

@@ -11,8 +11,8 @@ use crate::pod::format::record::operation;
 use crate::pod::reclaim::collect;
 use crate::pod::reclaim::room::with_room;
 
-/// Merges of empty leaves, at most, before the rest is left for another time.
-const MERGES_MAX: u32 = 1024;
+/// Walks in a row that merge no leaf, after which the rest is left for another time.
+const STALLS_MAX: u32 = 16;
 
 impl<M: Memory> OrderedMap<M> {
     /// Removes everything but the header. No other worker uses the map. `false` if nodes are left, as there is no room
@@ -20,7 +20,22 @@ impl<M: Memory> OrderedMap<M> {
     ///
     /// Cost: that of [`OrderedMap::remove`] for each key.
     pub(in crate::index) fn clear(&self) -> Result<bool> {
-        let mut from = Some(Vec::new());
+        let (mut leaves, mut stalls) = (u64::MAX, 0);
+        while stalls < STALLS_MAX {
+            let now = self.clear_leaves()?;
+            if with_room(&self.worker, || self.unlink_root())? {
+                return Ok(true);
+            }
+            // What there was no room to merge may have room now that others are merged.
+            stalls = if now < leaves { 0 } else { stalls + 1 };
+            leaves = now;
+        }
+        Ok(false)
+    }
+
+    /// Removes all keys, leaf by leaf, and merges the leaves as far as there is room. Returns how many there were.
+    fn clear_leaves(&self) -> Result<u64> {
+        let (mut from, mut leaves) = (Some(Vec::new()), 0);
         while let Some(at) = from {
             let mut keys = Vec::new();
             let range = Range { from: &at, to: None };
@@ -28,22 +43,16 @@ impl<M: Memory> OrderedMap<M> {
                 let _pin = self.pin()?;
                 self.step_keys(range, |key| keys.push(key.to_vec()))?
             };
-            // A leaf that a worker emptied which died before it merged it. The loop below cannot reach it where what
-            // lies before it does not fit into one node.
+            // A leaf that a worker emptied which died before it merged it, or that there was no room to merge.
             if keys.is_empty() {
                 self.merge_thin(&at)?;
             }
             for key in keys {
                 self.remove(&key)?;
             }
+            leaves += 1;
         }
-        for _ in 0..MERGES_MAX {
-            if with_room(&self.worker, || self.unlink_root())? {
-                return Ok(true);
-            }
-            self.merge_thin(&[])?;
-        }
-        Ok(false)
+        Ok(leaves)
     }
 
     /// Unlinks the root's page. `false` if it has children.

@@ -56,8 +56,29 @@ impl<M: Memory> OrderedMap<M> {
     /// the highest byte first: the key is `key.to_be_bytes()`.
     ///
     /// Cost: as of [`OrderedMap::get`].
-    #[inline]
+    #[inline(always)]
     pub fn get_u64(&self, key: u64) -> Result<Option<u64>> {
+        let worker = &*self.worker;
+        let quickly = worker.briefly(|| {
+            if !M::COHERENT || !self.check.is_fresh(worker) {
+                return None;
+            }
+            let at = self.fast_path_to(key, true)?.at;
+            self.expect_soon(at);
+            match self.get_by_fast_path(at, key) {
+                Found::Hit(value) => Some(value.try_into().ok().map(u64::from_le_bytes)),
+                Found::Miss => Some(None),
+                Found::Unknown => None,
+            }
+        });
+        match quickly {
+            Some(value) => Ok(value),
+            None => self.get_u64_slowly(key),
+        }
+    }
+
+    #[inline(never)]
+    fn get_u64_slowly(&self, key: u64) -> Result<Option<u64>> {
         let _pin = self.pin()?;
         let found = self.find(&key.to_be_bytes())?;
         Ok(found.and_then(|bytes| bytes.try_into().ok().map(u64::from_le_bytes)))

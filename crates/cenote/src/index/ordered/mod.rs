@@ -208,7 +208,7 @@ impl<M: Memory> OrderedMap<M> {
     }
 
     /// Pins the worker. Fails if the map was dropped.
-    #[inline]
+    #[inline(always)]
     pub(in crate::index) fn pin(&self) -> Result<Pin<'_, M>> {
         let pin = self.worker.pin()?;
         self.check.confirm(&self.worker)?;

@@ -236,13 +236,30 @@ pub fn dropped<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Entry> {
 }
 
 /// All entries that name something.
-pub fn entries<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Entry> {
+pub fn entries<M: Memory>(worker: &Worker<M>) -> Vec<Entry> {
+    unless_dropped(worker, || each_entry(worker).collect())
+}
+
+/// Each entry that names something. One that is dropped meanwhile may be read with parts of two names.
+fn each_entry<M: Memory>(worker: &Worker<M>) -> impl Iterator<Item = Entry> {
     (0..worker.geometry().parameters.entries).filter_map(|index| read(worker, index))
 }
 
 /// All names.
 pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Named>> {
-    entries(worker).map(Entry::named).collect()
+    entries(worker).into_iter().map(Entry::named).collect()
+}
+
+/// What `look` finds in the directory while nothing is dropped: an entry of what was dropped may have got another name
+/// while it was read.
+fn unless_dropped<M: Memory, T>(worker: &Worker<M>, look: impl Fn() -> T) -> T {
+    loop {
+        let drops = DROPS.load(worker.mem());
+        let found = look();
+        if DROPS.load(worker.mem()) == drops {
+            return found;
+        }
+    }
 }
 
 /// Finds a name. The cost grows with the number of names: keep what it finds.
@@ -251,19 +268,12 @@ pub fn list<M: Memory>(worker: &Worker<M>) -> Result<Vec<Named>> {
 ///
 /// If the name is not found and another is damaged: that may have been the name.
 pub fn find<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
-    loop {
-        let drops = DROPS.load(worker.mem());
-        let found = find_once(worker, name);
-        // Entries of what was dropped meanwhile may have got other names.
-        if DROPS.load(worker.mem()) == drops {
-            return found;
-        }
-    }
+    unless_dropped(worker, || find_once(worker, name))
 }
 
 fn find_once<M: Memory>(worker: &Worker<M>, name: &str) -> Result<Option<Named>> {
     let mut damaged = None;
-    for entry in entries(worker) {
+    for entry in each_entry(worker) {
         match entry.named() {
             Ok(named) if named.name == name => return Ok(Some(named)),
             Ok(_) => {}
@@ -411,7 +421,10 @@ pub(in crate::pod) fn write_name<M: Memory>(mem: &M, at: u64, name: &str) {
 /// the pool open. A crash meanwhile leaves a damaged name.
 pub fn rename_damaged<M: Memory>(worker: &Worker<M>, index: u32) -> Result<String> {
     let _held = lock::acquire(worker, DIRECTORY_LOCK)?;
-    let used: Vec<String> = entries(worker).filter_map(|entry| entry.name.ok()).collect();
+    let used: Vec<String> = entries(worker)
+        .into_iter()
+        .filter_map(|entry| entry.name.ok())
+        .collect();
     // Among one more than there are names one is free.
     let name = (0..=used.len())
         .map(|more| format!("recovered-{}", u64::from(index) + more as u64))

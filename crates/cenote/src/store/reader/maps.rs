@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::Reader;
+use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
@@ -12,7 +13,7 @@ use crate::index::ordered::OrderedMap;
 use crate::index::ordered::range::{Pair, Range};
 use crate::memory::{Memory, Snapshot};
 use crate::pod::Worker;
-use crate::pod::names::directory::{self, KIND_HASH, KIND_ORDERED, Named};
+use crate::pod::names::directory::{self, KIND_HASH, KIND_ORDERED};
 use crate::pod::names::dropping::Identity;
 
 /// Groups of a hash map that one attempt reads; half as many after each that failed.
@@ -27,15 +28,29 @@ fn share(of: u32, failed: u32) -> u32 {
     (of.checked_shr(failed).unwrap_or(0)).max(1)
 }
 
-/// What a name stands for, if it is of this kind.
-fn identity_of<M: Memory>(reader: &Reader<M>, named: &Named, kind: u64) -> Result<Identity> {
-    of_kind(named.clone(), kind)?;
-    // In one attempt, as another structure may be in its place since it was found.
-    reader.read(|worker, _| {
-        let now = directory::find(worker, &named.name)?.filter(|now| now == named);
-        now.and_then(|now| Identity::of(worker, &now))
-            .ok_or(Error::Dropped)
-    })
+/// Opens what a name stands for, if it is of this kind. If that is dropped meanwhile, begins anew.
+fn opened<M: Memory, T>(
+    reader: &Reader<M>,
+    name: &str,
+    kind: u64,
+    open: impl Fn(Identity) -> Result<T>,
+) -> Result<T> {
+    let absent = || Error::NoSuch {
+        kind: Structure::Map,
+        name: name.to_owned(),
+    };
+    loop {
+        // In one attempt, as another structure may be in its place since it was found.
+        let identity = reader.read(|worker, _| {
+            let named = directory::find(worker, name)?.ok_or_else(absent)?;
+            of_kind(named.clone(), kind)?;
+            Identity::of(worker, &named).ok_or(Error::Dropped)
+        });
+        match identity.and_then(&open) {
+            Err(Error::Dropped) => {}
+            opened => return opened,
+        }
+    }
 }
 
 /// A hash map that is only read. See [`Reader`].
@@ -45,14 +60,13 @@ pub struct MapReader<'r, M: Memory> {
 }
 
 impl<'r, M: Memory> MapReader<'r, M> {
-    pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let map = Self {
-            reader,
-            identity: identity_of(reader, &named, KIND_HASH)?,
-        };
-        // Damage shows now.
-        map.read(|_, _| Ok(()))?;
-        Ok(map)
+    pub(super) fn open(reader: &'r Reader<M>, name: &str) -> Result<Self> {
+        opened(reader, name, KIND_HASH, |identity| {
+            let map = Self { reader, identity };
+            // Damage shows now.
+            map.read(|_, _| Ok(()))?;
+            Ok(map)
+        })
     }
 
     fn read<R>(&self, mut work: impl FnMut(&HashMap<Snapshot<M>>, u32) -> Result<R>) -> Result<R> {
@@ -137,13 +151,13 @@ pub struct OrderedReader<'r, M: Memory> {
 }
 
 impl<'r, M: Memory> OrderedReader<'r, M> {
-    pub(super) fn open(reader: &'r Reader<M>, named: Named) -> Result<Self> {
-        let map = Self {
-            reader,
-            identity: identity_of(reader, &named, KIND_ORDERED)?,
-        };
-        map.read(|_, _| Ok(()))?;
-        Ok(map)
+    pub(super) fn open(reader: &'r Reader<M>, name: &str) -> Result<Self> {
+        opened(reader, name, KIND_ORDERED, |identity| {
+            let map = Self { reader, identity };
+            // Damage shows now.
+            map.read(|_, _| Ok(()))?;
+            Ok(map)
+        })
     }
 
     fn read<R>(&self, mut work: impl FnMut(&OrderedMap<Snapshot<M>>, u32) -> Result<R>) -> Result<R> {

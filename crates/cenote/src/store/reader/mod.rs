@@ -19,14 +19,13 @@ use std::time::Duration;
 pub use maps::{MapReader, OrderedReader};
 pub(super) use open::{open_to_read, read_head};
 
-use crate::causes::Structure;
 use crate::error::{Error, Result};
 use crate::index::hooks;
 use crate::memory::{Bounds, Coherent, Liveness, LocalWord, MappingError, Memory, ReaderLiveness, Snapshot};
 use crate::pod::format::geometry::{FRAME, Geometry};
 use crate::pod::format::superblock::{COMMITTED, EPOCH, Superblock};
 use crate::pod::instance::process::Identity;
-use crate::pod::names::directory::{self, Named};
+use crate::pod::names::directory;
 use crate::pod::{Pod, Worker};
 
 /// Attempts without a pause between them.
@@ -133,7 +132,7 @@ impl<M: Memory> Reader<M> {
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
     /// [`Error::Busy`](crate::Error::Busy).
     pub fn map(&self, name: &str) -> Result<MapReader<'_, M>> {
-        MapReader::open(self, self.named(name)?)
+        MapReader::open(self, name)
     }
 
     /// The ordered map of a name, if there is one. Cost: as of [`Reader::map`].
@@ -141,15 +140,7 @@ impl<M: Memory> Reader<M> {
     /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind),
     /// [`Error::Busy`](crate::Error::Busy).
     pub fn ordered(&self, name: &str) -> Result<OrderedReader<'_, M>> {
-        OrderedReader::open(self, self.named(name)?)
-    }
-
-    fn named(&self, name: &str) -> Result<Named> {
-        let found = self.read(|worker, _| directory::find(worker, name))?;
-        found.ok_or_else(|| Error::NoSuch {
-            kind: Structure::Map,
-            name: name.to_owned(),
-        })
+        OrderedReader::open(self, name)
     }
 
     /// Reads until what was read may be believed. `work` gets the number of attempts that failed, and must return
