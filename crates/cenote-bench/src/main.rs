@@ -10,6 +10,7 @@
 //! - `processes`, `noncoherent` and `alloc` measure what a second process adds, a lookup on memory without coherence
 //!   in units of `line`, and allocation beside `malloc`. See [`mod@processes`], [`mod@noncoherent`], [`mod@alloc`].
 //! - `objects` measures objects beside copies of their bytes and files. See [`mod@objects`].
+//! - `cache` counts the hits of an object store that evicts, beside SIEVE and LRU. See [`mod@cache`].
 //! - `exchange` measures a compare-exchange by the CPU and by a server. See [`mod@exchange`].
 //! - `takeover` measures for how long exchanges are held up when the server is killed. See [`mod@takeover`].
 //! - `locks` measures what it costs that a lock survives its owner. See [`mod@locks`].
@@ -32,6 +33,7 @@
 mod all;
 mod alloc;
 mod applications;
+mod cache;
 mod detection;
 mod exchange;
 mod handover;
@@ -90,6 +92,8 @@ enum Command {
     Alloc(alloc::Options),
     /// Objects of an object store beside copies of their bytes, and beside a file in /dev/shm for each.
     Objects(objects::Options),
+    /// An object store that evicts, beside SIEVE and LRU: hit ratios of requests for more than it may hold.
+    Cache(cache::Options),
     /// Locks that survive their owners beside plain ones, pthread and parking_lot.
     Locks(locks::Options),
     /// A lock and 4 KiB under it: taken again, and handed over between two processes, beside pthread's locks and
@@ -157,6 +161,7 @@ fn main() -> ExitCode {
         Command::Noncoherent(options) => noncoherent::run(&options),
         Command::Alloc(options) => alloc::run(&options),
         Command::Objects(options) => objects::run(&options),
+        Command::Cache(options) => cache::run(&options),
         Command::Locks(options) => locks::run(&options),
         Command::DirectoryLocks(options) => handover::run(&options),
         Command::HandoverPart(options) => handover::run_part(&options),
