@@ -165,9 +165,9 @@ pub enum Structure {
     /// A map of either kind.
     #[error("map")]
     Map,
-    /// A map of either kind, or an object store.
-    #[error("map or object store")]
-    MapOrObjects,
+    /// What can be dropped: a map of either kind, an object store or a task list.
+    #[error("map, object store or task list")]
+    Droppable,
     /// A map without an order.
     #[error("hash map")]
     HashMap,

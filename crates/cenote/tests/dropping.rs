@@ -1,4 +1,4 @@
-//! Maps and object stores that are dropped by their names, while others use them.
+//! Maps, object stores and task lists that are dropped by their names, while others use them.
 
 #![allow(clippy::disallowed_types)] // flags of the test's own threads, no words of a pool
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cenote::causes::Structure;
 use cenote::memory::Mapped;
 use cenote::objects::ObjectSettings;
-use cenote::{Coherent, Dropped, Error, Noncoherent, Options, Pool, Range};
+use cenote::{Coherent, Committed, Dropped, Error, NextTask, Noncoherent, Options, Plan, Pool, Range};
 
 fn pool<M: Mapped>(folder: &tempfile::TempDir) -> Pool<M> {
     let options = Options {
@@ -55,6 +55,7 @@ fn all_memory_comes_back<M: Mapped>() {
     for round in 0..3 {
         let (map, ordered) = (pool.map("map").unwrap(), pool.ordered("ordered").unwrap());
         let objects = pool.objects("objects", &ObjectSettings::default()).unwrap();
+        let tasks = pool.tasks("tasks", &Plan::phases(vec![KEYS, 10])).unwrap();
         for n in 0..KEYS {
             let long = vec![n as u8; 1 + n as usize % 300];
             map.put(&key(n), if n % 2 == 0 { &long[..] } else { &long[..1] })
@@ -63,10 +64,16 @@ fn all_memory_comes_back<M: Mapped>() {
             if n < KEYS / 30 {
                 assert!(objects.insert(&key(n), &long).unwrap());
             }
+            if n % 5 > 0 {
+                tasks
+                    .commit(n, if n == 7 { &[7; 1 << 20] } else { &long[..] })
+                    .unwrap();
+                assert!(n % 5 > 1 || tasks.forget(n).unwrap());
+            }
         }
         assert!(reachable(&pool) > before + KEYS * 100);
         // Handles that are open do not keep it.
-        for name in ["map", "ordered", "objects"] {
+        for name in ["map", "ordered", "objects", "tasks"] {
             assert_eq!(pool.drop_named(name).unwrap(), Dropped::Freed, "{name} {round}");
         }
         assert_eq!(pool.names().unwrap(), [""; 0]);
@@ -83,7 +90,8 @@ fn what_never_had_anything_is_dropped<M: Mapped>() {
         pool.map("map").unwrap();
         pool.ordered("ordered").unwrap();
         pool.objects("objects", &ObjectSettings::default()).unwrap();
-        for name in ["map", "ordered", "objects"] {
+        pool.tasks("tasks", &Plan::single(3)).unwrap();
+        for name in ["map", "ordered", "objects", "tasks"] {
             assert_eq!(pool.drop_named(name).unwrap(), Dropped::Freed, "{name}");
         }
     }
@@ -101,6 +109,9 @@ fn other_handles_fail_and_new_ones_do_not<M: Mapped>() {
     map.put(b"key", b"old").unwrap();
     ordered.put(b"key", b"old").unwrap();
     objects.insert(b"key", b"old").unwrap();
+    let plan = Plan::phases(vec![1, 1]);
+    let tasks = pool.tasks("tasks", &plan).unwrap();
+    assert_eq!(tasks.next().unwrap(), NextTask::Task(0));
     let other: Pool<M> = Pool::open(folder.path().join("pool"), &Options::default()).unwrap();
     let refused = || {
         assert_dropped!(
@@ -138,17 +149,33 @@ fn other_handles_fail_and_new_ones_do_not<M: Mapped>() {
             objects.wait(b"none", Duration::from_millis(1)),
             objects.put(b"key", b"x")
         );
-        assert_eq!((map.len(), ordered.len(), objects.bytes()), (0, 0, 0));
+        assert_dropped!(
+            tasks.next(),
+            tasks.commit(0, b"x"),
+            tasks.result(0),
+            tasks.forget(0)
+        );
+        assert_dropped!(
+            tasks.is_done(),
+            tasks.is_phase_done(0),
+            tasks.has_result(0),
+            tasks.wait_all(None)
+        );
+        assert_dropped!(tasks.run(|_| Ok::<_, Error>(Vec::new())));
+        let counts = (map.len(), ordered.len(), objects.bytes(), tasks.committed());
+        assert_eq!(counts, (0, 0, 0, 0));
     };
-    for name in ["map", "ordered", "objects"] {
+    for name in ["map", "ordered", "objects", "tasks"] {
         assert_eq!(other.drop_named(name).unwrap(), Dropped::Freed);
-        let kind = Structure::MapOrObjects;
+        let kind = Structure::Droppable;
         assert!(matches!(other.drop_named(name), Err(Error::NoSuch { kind: found, .. }) if found == kind));
     }
     refused();
     // Perhaps in the same place.
     let (map2, ordered2) = (pool.map("map").unwrap(), pool.ordered("ordered").unwrap());
     let objects2 = pool.objects("objects", &ObjectSettings::default()).unwrap();
+    let tasks2 = pool.tasks("tasks", &plan).unwrap();
+    assert_eq!(tasks2.commit(0, b"new").unwrap(), Committed::First);
     assert_eq!(map2.get(b"key").unwrap().as_deref(), None);
     map2.put(b"key", b"new").unwrap();
     ordered2.put(b"key", b"new").unwrap();

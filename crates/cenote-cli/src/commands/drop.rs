@@ -1,4 +1,4 @@
-//! `cenote drop`: drops maps and object stores by their names.
+//! `cenote drop`: drops maps, object stores and task lists by their names.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use crate::pool::{PoolArg, on_pool};
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
-    /// Names of maps, ordered maps and object stores
+    /// Names of maps, ordered maps, object stores and task lists
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Maps and object stores that are dropped by their names, while others use them, and that are made again. Each one has
+//! Maps, object stores and task lists that are dropped by their names, while others use them, and that are made again. Each one has
 //! a tag, the value of its first key, which every other value repeats: so what is read in one and was written to
 //! another shows. What a thread has written it must find, until it is told that the map was dropped, which it is only
 //! if somebody dropped that name. Once a drop is over that found nobody at work, no older handle may be of use. In the
@@ -17,6 +17,7 @@ use cenote::index::ordered::OrderedMap;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::names::directory;
 use cenote::pod::reclaim::collect;
+use cenote::pod::tasks::{Committed, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
 use cenote::{Dropped, Error};
 
@@ -26,10 +27,20 @@ use super::pool::Member;
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, Held, SimMemory};
 
-/// What is dropped: hash maps, ordered maps, an object store.
-const NAMES: [&str; 5] = ["hash", "ordered", "objects", "other hash", "other ordered"];
-/// Kinds of them; the kind of a name is its index modulo this.
-const KINDS: usize = 3;
+/// What is dropped: hash maps, ordered maps, an object store, a task list.
+const NAMES: [&str; 6] = [
+    "hash",
+    "ordered",
+    "objects",
+    "other hash",
+    "other ordered",
+    "tasks",
+];
+/// Which of them is the object store, and the task list. Of the others, each second one is ordered.
+const OBJECTS: usize = 2;
+const TASKS: usize = 5;
+/// Tasks of the list: one for each key of each thread, and the tag's.
+const TASKS_MAX: u64 = 64;
 /// The key of the tag.
 const TAG: u64 = 0;
 /// Keys of each thread.
@@ -75,34 +86,43 @@ enum Structure<const C: bool> {
     Hash(HashMap<SimMemory<C>>),
     Ordered(OrderedMap<SimMemory<C>>),
     Objects(ObjectStore<SimMemory<C>>),
+    Tasks(TaskList<SimMemory<C>>),
 }
 
 impl<const C: bool> Structure<C> {
     fn open(worker: &Rc<Worker<SimMemory<C>>>, name: usize, load: &Load) -> cenote::Result<Self> {
         let (worker, guidelines) = (worker.clone(), load.guidelines);
-        Ok(match name % KINDS {
-            0 => Self::Hash(HashMap::open_or_create(worker, NAMES[name], guidelines)?),
-            1 => Self::Ordered(OrderedMap::open_or_create(worker, NAMES[name], guidelines)?),
-            _ => {
+        Ok(match (name, NAMES[name]) {
+            (OBJECTS, name) => {
                 let settings = ObjectSettings::default();
-                Self::Objects(ObjectStore::open_or_create(
-                    worker, NAMES[2], &settings, guidelines,
-                )?)
+                Self::Objects(ObjectStore::open_or_create(worker, name, &settings, guidelines)?)
             }
+            (TASKS, name) => {
+                let plan = Plan::single(TASKS_MAX);
+                Self::Tasks(TaskList::open_or_create(worker, name, &plan)?)
+            }
+            (0 | 3, name) => Self::Hash(HashMap::open_or_create(worker, name, guidelines)?),
+            (_, name) => Self::Ordered(OrderedMap::open_or_create(worker, name, guidelines)?),
         })
     }
 
-    fn put(&self, key: u64, value: &[u8]) -> cenote::Result<()> {
+    /// Returns whether the value is there now. A task that has its result keeps that.
+    fn put(&self, key: u64, value: &[u8]) -> cenote::Result<bool> {
+        if let Self::Tasks(list) = self {
+            return Ok(list.commit(task_of(key), value)? == Committed::First);
+        }
         let key = key.to_be_bytes();
         match self {
-            Self::Hash(map) => map.put(&key, value).map(drop),
-            Self::Ordered(map) => map.put(&key, value).map(drop),
+            Self::Hash(map) => map.put(&key, value).map(drop)?,
+            Self::Ordered(map) => map.put(&key, value).map(drop)?,
             Self::Objects(store) => {
                 let object = store.make_beside(&key, value.len() as u64, &NewObject::default())?;
                 store.fill(&object, 0, value);
-                store.seal_over(object).map(drop)
+                store.seal_over(object).map(drop)?;
             }
+            Self::Tasks(_) => {}
         }
+        Ok(true)
     }
 
     /// Gives the structure its tag, if it has none.
@@ -118,12 +138,14 @@ impl<const C: bool> Structure<C> {
                 }
                 None => Ok(()),
             },
+            Self::Tasks(list) => list.commit(TAG, value).map(drop),
         }
     }
 
-    fn get(&self, key: u64) -> cenote::Result<Option<Vec<u8>>> {
-        let key = key.to_be_bytes();
+    fn get(&self, number: u64) -> cenote::Result<Option<Vec<u8>>> {
+        let key = number.to_be_bytes();
         match self {
+            Self::Tasks(list) => Ok(list.result(task_of(number))?.map(|result| result.to_vec())),
             Self::Hash(map) => Ok(map.get(&key)?.map(|value| value.to_vec())),
             Self::Ordered(map) => Ok(map.get(&key)?.map(|value| value.to_vec())),
             Self::Objects(store) => Ok(store.view(&key)?.map(|viewed| {
@@ -132,6 +154,14 @@ impl<const C: bool> Structure<C> {
                 bytes
             })),
         }
+    }
+}
+
+/// The task of a key: of the tag the first one.
+fn task_of(key: u64) -> u64 {
+    match key {
+        TAG => 0,
+        key => 1 + (key >> 8) * KEYS + (key & 0xff) - 1,
     }
 }
 
@@ -191,7 +221,7 @@ fn work<const C: bool>(
             2..=5 => thread.on(name, |thread, handle| thread.put(name, handle, own))?,
             6..=8 => thread.on(name, |thread, handle| thread.get(name, handle, own))?,
             9 => thread.on(name, |thread, handle| thread.get_tag(handle))?,
-            10 => thread.on(2, |thread, handle| thread.view(handle, own))?,
+            10 => thread.on(OBJECTS, |thread, handle| thread.view(handle, own))?,
             _ => {
                 finish_dropped(&thread.worker)?;
                 collect::collect_now(&thread.worker)?;
@@ -309,8 +339,9 @@ impl<const C: bool> Thread<'_, C> {
     fn put(&mut self, name: usize, handle: &Handle<C>, key: u64) -> cenote::Result<()> {
         let number = self.next_number();
         let value = [handle.tag.to_le_bytes(), number.to_le_bytes()].concat();
-        handle.structure.put(key, &value)?;
-        self.written.insert((name, handle.tag, key), number);
+        if handle.structure.put(key, &value)? {
+            self.written.insert((name, handle.tag, key), number);
+        }
         Ok(())
     }
 

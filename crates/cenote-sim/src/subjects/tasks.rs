@@ -198,7 +198,7 @@ fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result
         while let NextTask::Task(task) = list.take(0)? {
             do_task(context, &list, shared, task, 0)?;
         }
-        if !list.is_done() || list.committed() != list.len() {
+        if !list.is_done()? || list.committed() != list.len() {
             log.fault(format!(
                 "the list of {} tasks counts {} results",
                 list.len(),

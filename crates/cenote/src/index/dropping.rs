@@ -1,4 +1,4 @@
-//! Dropping maps and object stores by their names. Who may do which step, and what a crash leaves:
+//! Dropping maps, object stores and task lists by their names. Who may do which step, and what a crash leaves:
 //! [`pod::names::dropping`](crate::pod::names::dropping).
 
 use std::collections::BTreeMap;
@@ -14,8 +14,9 @@ use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::names::directory::{self, Entry, KIND_HASH, KIND_OBJECTS, KIND_ORDERED, Named};
+use crate::pod::names::directory::{self, Entry, KIND_HASH, KIND_OBJECTS, KIND_ORDERED, KIND_TASKS, Named};
 use crate::pod::names::dropping::{self, Claim, Claimed, MOMENTS, MOMENTS_OF_OTHERS};
+use crate::pod::tasks::TaskList;
 
 /// What has become of what was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +32,12 @@ pub enum Dropped {
 #[cfg_attr(feature = "internals", visibility::make(pub))]
 pub(crate) fn drop_named<M: Memory>(worker: &Rc<Worker<M>>, name: &str) -> Result<Dropped> {
     let absent = || Error::NoSuch {
-        kind: Structure::MapOrObjects,
+        kind: Structure::Droppable,
         name: name.to_owned(),
     };
     directory::check_name(name)?;
     let can_be = |named: &Named| match named.kind {
-        KIND_HASH | KIND_ORDERED | KIND_OBJECTS => Ok(()),
+        KIND_HASH | KIND_ORDERED | KIND_OBJECTS | KIND_TASKS => Ok(()),
         _ => Err(super::common::kind::other(named.clone())),
     };
     let marked = dropping::mark(worker, name, can_be)?.ok_or_else(absent)?;
@@ -133,6 +134,7 @@ fn clear<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) -> Result<bool
     match claim.entry().kind {
         KIND_HASH => HashMap::at(worker, header, Guidelines::SP)?.clear()?,
         KIND_ORDERED => return OrderedMap::at(worker, header, Guidelines::SP)?.clear(),
+        KIND_TASKS => TaskList::at(worker, header)?.clear()?,
         KIND_OBJECTS => {
             let store = ObjectStore::at(worker.clone(), header, Guidelines::SP)?;
             if store.is_any_held()? && !mutant::is(Mutant::DropViewsUnasked) {

@@ -266,7 +266,10 @@ impl<M: Memory> Audit<'_, M> {
                 .and_then(|_pin| OrderedMap::of(worker.clone(), named, KIND_ORDERED, Guidelines::SP))
                 .and_then(|map| self.walk_ordered(&map, name)),
             KIND_OBJECTS => self.walk_objects(named, name),
-            KIND_TASKS => TaskList::at(worker.clone(), offset).and_then(|list| self.walk_tasks(&list, name)),
+            KIND_TASKS => worker
+                .pin()
+                .and_then(|_pin| TaskList::of(worker.clone(), named))
+                .and_then(|list| self.walk_tasks(&list, name)),
             KIND_GROUP => {
                 self.mark(offset, Mark::Reachable);
                 group::audit(worker, offset).map(|audited| self.unchecked(audited, &name))
@@ -311,6 +314,9 @@ impl<M: Memory> Audit<'_, M> {
             let suspect = |error| suspects.push(error);
             match kind {
                 KIND_HASH => HashMap::at(worker.clone(), offset, Guidelines::SP)?
+                    .audit(reach, suspect)
+                    .map(drop)?,
+                KIND_TASKS => TaskList::at(worker.clone(), offset)?
                     .audit(reach, suspect)
                     .map(drop)?,
                 _ => OrderedMap::at(worker.clone(), offset, Guidelines::SP)?

@@ -426,7 +426,7 @@ impl Things {
                 return Ok(());
             }
             KIND_TASKS => {
-                let list = TaskList::at(worker.clone(), at)?;
+                let list = TaskList::of(worker.clone(), named)?;
                 self.tasks.push(TasksStat {
                     name,
                     tasks: list.len(),

@@ -133,14 +133,16 @@ impl<M: Memory> Tasks<M> {
     /// Waits until all tasks have results, for this long at most. Returns whether they have. Does no task itself.
     ///
     /// Cost: that of [`TaskList::is_done`], each millisecond.
-    pub fn wait_all(&self, at_most: Option<Duration>) -> bool {
+    ///
+    /// Errors: [`Error::Dropped`](crate::Error::Dropped).
+    pub fn wait_all(&self, at_most: Option<Duration>) -> Result<bool> {
         let begun = std::time::Instant::now();
         loop {
-            if self.list.is_done() {
-                return true;
+            if self.list.is_done()? {
+                return Ok(true);
             }
             if at_most.is_some_and(|most| begun.elapsed() >= most) {
-                return false;
+                return Ok(false);
             }
             std::thread::sleep(POLL);
         }

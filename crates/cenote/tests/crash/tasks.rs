@@ -83,7 +83,7 @@ pub fn kill_and_finish<M: Mapped>(
     while let NextTask::Task(task) = tasks.take(0).map_err(text)? {
         tasks.commit(task, &result_of(&tasks, task)?).map_err(text)?;
     }
-    if !tasks.is_done() || tasks.committed() != FIRST + SECOND {
+    if !tasks.is_done().is_ok_and(|done| done) || tasks.committed() != FIRST + SECOND {
         return Err(format!("{} tasks are done", tasks.committed()));
     }
     for task in 0..FIRST + SECOND {

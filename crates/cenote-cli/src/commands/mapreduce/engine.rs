@@ -149,7 +149,7 @@ fn in_pool<M: Mapped>(
         Form::Processes | Form::Alone => by_processes(order, &|| progress(tasks.committed(), tasks.len()))?,
     };
     let seconds = begun.elapsed().as_secs_f64();
-    if !tasks.is_done() {
+    if !tasks.is_done()? {
         return Err(Failure::failed(format!(
             "the workers have ended, and {} of {} tasks are done",
             tasks.committed(),

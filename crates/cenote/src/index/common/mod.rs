@@ -3,7 +3,6 @@
 pub mod count;
 pub mod guidelines;
 pub(crate) mod kind;
-pub(crate) mod open;
 pub mod outcome;
 pub mod pair;
 pub mod value;

@@ -39,10 +39,10 @@ use crate::error::{Error, Result};
 use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
-use crate::index::common::open::opened;
 use crate::index::common::value::Value;
 use crate::memory::checked::{owned_word, published, sync_word, unpublished, word_line};
 use crate::memory::{Memory, OwnedWord, SyncWord};
+use crate::pod::names::open::opened;
 
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
@@ -405,7 +405,7 @@ fn create<M: Memory>(worker: &Worker<M>, guidelines: Guidelines) -> Result<u64> 
     for (n, value) in [MAGIC, seed, flags, workers].into_iter().enumerate() {
         unpublished(header + 64 + 8 * n as u64, 8).write_word(mem, value);
     }
-    dropping::write_created(worker, header);
+    dropping::write_created(worker, header, KIND_HASH);
     mem.write_back(header, len);
     Ok(header)
 }

@@ -44,7 +44,6 @@ use std::sync::Arc;
 
 use super::common::guidelines::Guidelines;
 use super::common::kind::of_kind;
-use super::common::open::opened;
 use super::ordered::OrderedMap;
 use crate::causes::Structure;
 use crate::error::{Error, Result};
@@ -52,6 +51,7 @@ use crate::memory::{Memory, SyncWord};
 use crate::pod::Worker;
 use crate::pod::names::directory::{self, KIND_OBJECTS};
 use crate::pod::names::dropping::Identity;
+use crate::pod::names::open::opened;
 
 pub use audit::{AuditedObjects, ObjectHolder};
 pub(crate) use delete::end_view_at;

@@ -41,7 +41,6 @@ use crate::error::{Error, Result};
 use crate::index::common::count;
 use crate::index::common::guidelines::Guidelines;
 use crate::index::common::kind::of_kind;
-use crate::index::common::open::opened;
 use crate::memory::checked::{owned_word, published, sync_word, unpublished, word_line};
 use crate::memory::{Memory, OwnedWord, SyncWord};
 use crate::pod::Worker;
@@ -49,6 +48,7 @@ use crate::pod::alloc::heap;
 use crate::pod::instance::worker::Pin;
 use crate::pod::names::directory::{self, KIND_ORDERED, Named};
 use crate::pod::names::dropping::{self, Check, Identity};
+use crate::pod::names::open::opened;
 
 pub use crate::index::common::pair::KEY_MAX;
 
@@ -280,7 +280,7 @@ pub(in crate::index) fn create_with<M: Memory>(worker: &Worker<M>, more: u64) ->
     unpublished(header, len).zero(mem);
     unpublished(header + 64, 8).write_word(mem, MAGIC);
     unpublished(header + 72, 8).write_word(mem, workers);
-    dropping::write_created(worker, header);
+    dropping::write_created(worker, header, KIND_ORDERED);
     mem.write_back(header, len);
     Ok(header)
 }

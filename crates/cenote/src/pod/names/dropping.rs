@@ -1,4 +1,4 @@
-//! Dropping what a name stands for: a map or an object store goes, while others have handles on it.
+//! Dropping what a name stands for: a map, an object store or a task list goes, while others have handles on it.
 //!
 //! **Words.** [`DROPS`] counts drops. The first word of an entry has [`DROPPED`] set from the moment of the drop on,
 //! and is [`GONE`] when the header has been retired. Its second word names the worker that takes the dropped structure
@@ -31,14 +31,14 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::directory::{self, Entry, Named};
+use super::directory::{self, Entry, KIND_TASKS, Named};
 use crate::error::{Error, Result};
 use crate::memory::checked::{published, sync_word, unpublished};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::commit::publish::{Change, publish};
 use crate::pod::commit::recovery;
-use crate::pod::format::entry::{DROPPED, GONE, offset_of};
+use crate::pod::format::entry::{DROPPED, GONE, KIND_MASK, offset_of};
 use crate::pod::format::record::{Phase, State, WorkerRecord, operation};
 use crate::pod::format::superblock::{DIRECTORY_LOCK, DROPS, EPOCH};
 use crate::pod::instance::advance::{advance, reclaimable_below};
@@ -48,7 +48,9 @@ use crate::pod::lock::{self, is_gone};
 use crate::pod::reclaim::collect;
 
 /// Where a header says how many drops there had been when it was made.
-pub const CREATED_AT: u64 = 120;
+const CREATED_AT: u64 = 120;
+/// The same in a task list, which has a word for all workers in that line.
+const CREATED_AT_OF_TASKS: u64 = 48;
 /// Where an entry names the worker that takes its structure apart.
 const CLAIMANT_AT: u64 = 8;
 /// How long a claimant waits for readers before it gives the claim back: a tenth of a second.
@@ -58,8 +60,16 @@ pub const MOMENTS_OF_OTHERS: u32 = 20;
 const WAIT: Duration = Duration::from_micros(500);
 
 /// Notes in the header of a structure that is being made how many drops there have been.
-pub fn write_created<M: Memory>(worker: &Worker<M>, header: u64) {
-    unpublished(header + CREATED_AT, 8).write_word(worker.mem(), DROPS.load(worker.mem()));
+pub fn write_created<M: Memory>(worker: &Worker<M>, header: u64, kind: u64) {
+    unpublished(created_at(header, kind), 8).write_word(worker.mem(), DROPS.load(worker.mem()));
+}
+
+fn created_at(header: u64, kind: u64) -> u64 {
+    header
+        + match kind {
+            KIND_TASKS => CREATED_AT_OF_TASKS,
+            _ => CREATED_AT,
+        }
 }
 
 /// Which structure a handle is for.
@@ -88,7 +98,7 @@ impl Identity {
         is_there.then(|| Self {
             entry: named.entry,
             word,
-            created: created(worker, named.offset),
+            created: created(worker, word),
         })
     }
 
@@ -104,14 +114,14 @@ impl Identity {
         // PAIRS WITH: pod::names::dropping::mark
         self.entry == 0
             || sync_word(self.entry).load(worker.mem()) == self.word
-                && (created(worker, offset_of(self.word)) == self.created
-                    || mutant::is(Mutant::DropCreationUnasked))
+                && (created(worker, self.word) == self.created || mutant::is(Mutant::DropCreationUnasked))
     }
 }
 
-fn created<M: Memory>(worker: &Worker<M>, header: u64) -> u64 {
-    match worker.check("a header", header, CREATED_AT + 8) {
-        Ok(()) => published(header + CREATED_AT, 8).read_word(worker.mem()),
+fn created<M: Memory>(worker: &Worker<M>, word: u64) -> u64 {
+    let at = created_at(offset_of(word), word & KIND_MASK);
+    match worker.check("a header", at, 8) {
+        Ok(()) => published(at, 8).read_word(worker.mem()),
         Err(_) => u64::MAX,
     }
 }
@@ -303,7 +313,7 @@ impl<M: Memory> Claim<'_, M> {
 
     /// What tells the structure from others that are dropped by this entry.
     pub fn number(&self) -> u64 {
-        created(self.worker, self.entry.offset)
+        created(self.worker, self.entry.offset | self.entry.kind)
     }
 
     /// What nobody uses any more once it is [past](Claim::is_unused_since).

@@ -2,4 +2,5 @@
 
 pub mod directory;
 pub mod dropping;
+pub mod open;
 pub mod rename;

@@ -23,7 +23,7 @@ impl<M: Memory> TaskList<M> {
         mut reached: impl FnMut(u64),
         mut suspect: impl FnMut(Error),
     ) -> Result<Audited> {
-        let _pin = self.worker.pin()?;
+        let _pin = self.pin()?;
         let mut audited = Audited::default();
         reached(self.layout.header());
         check_fits(

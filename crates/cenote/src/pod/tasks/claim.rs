@@ -74,6 +74,7 @@ impl<M: Memory> TaskList<M> {
     /// claimers live ([`is_gone`]).
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn take(&self, polls: u64) -> Result<NextTask> {
+        let _pin = self.pin()?;
         loop {
             if let Some(task) = self.go_on() {
                 return Ok(NextTask::Task(task));
@@ -101,19 +102,25 @@ impl<M: Memory> TaskList<M> {
     ///
     /// Cost: a line fetch for each eight tasks since the last call of this or of [`TaskList::take`], and one at the
     /// end.
-    pub fn is_done(&self) -> bool {
-        self.advance() == self.len()
+    ///
+    /// Errors: [`Error::Dropped`](crate::Error::Dropped).
+    pub fn is_done(&self) -> Result<bool> {
+        let _pin = self.pin()?;
+        Ok(self.advance() == self.len())
     }
 
     /// Whether a phase and all before it have all their results. Costs as [`TaskList::is_done`]; of a phase that there
     /// is not, all tasks.
-    pub fn is_phase_done(&self, phase: usize) -> bool {
+    ///
+    /// Errors: [`Error::Dropped`](crate::Error::Dropped).
+    pub fn is_phase_done(&self, phase: usize) -> Result<bool> {
+        let _pin = self.pin()?;
         let end = self
             .layout
             .phases()
             .get(phase)
             .map_or(self.len(), |phase| phase.tasks.end);
-        self.advance() >= end
+        Ok(self.advance() >= end)
     }
 
     /// Finds the first task without a result, from where it was found last: results never vanish.

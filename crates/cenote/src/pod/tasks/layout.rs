@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | 0 | P | magic |
 //! | 8 | P | phases; tasks a chunk; shares; tasks in all; CRC-32C of these and of the phases' ends |
+//! | 48 | P | [drops](crate::pod::names::dropping) when it was made |
 //! | 64 | S | hint: the first chunk that may be unclaimed |
 //! | 128 | O | shares, a line each |
 //! | after them | P | the end of each phase, a task's number |
@@ -22,6 +23,8 @@ use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::geometry::FRAME;
 use crate::pod::instance::worker::Worker;
+use crate::pod::names::directory::KIND_TASKS;
+use crate::pod::names::dropping;
 
 /// The most tasks of a list.
 pub const TASKS_MAX: u64 = 1 << 24;
@@ -249,6 +252,7 @@ pub fn create<M: Memory>(worker: &Worker<M>, plan: &Plan) -> Result<u64> {
         unpublished(header + 8 * n as u64, 8).write_word(mem, word);
     }
     unpublished(header + SUM_AT, 8).write_word(mem, layout.sum());
+    dropping::write_created(worker, header, KIND_TASKS);
     for (n, phase) in layout.phases.iter().enumerate() {
         unpublished(layout.ends_at() + 8 * n as u64, 8).write_word(mem, phase.tasks.end);
     }

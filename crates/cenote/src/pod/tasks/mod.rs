@@ -32,8 +32,11 @@ use crate::error::{Error, Result};
 use crate::memory::checked::word_line;
 use crate::memory::{Memory, OwnedWord};
 use crate::mutant::{self, Mutant};
+use crate::pod::instance::worker::Pin;
 use crate::pod::instance::worker::Worker;
 use crate::pod::names::directory::{self, KIND_TASKS};
+use crate::pod::names::dropping::{Check, Identity};
+use crate::pod::names::open::opened;
 
 pub use audit::Audited;
 pub use claim::NextTask;
@@ -74,6 +77,7 @@ pub struct TaskPosition {
 /// A worker's handle on a task list. Each thread has its own.
 pub struct TaskList<M: Memory> {
     worker: Rc<Worker<M>>,
+    check: Check,
     layout: Layout,
     share: OwnedWord,
     /// All tasks below this one have results.
@@ -89,8 +93,10 @@ impl<M: Memory> TaskList<M> {
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open_or_create(worker: Rc<Worker<M>>, name: &str, plan: &Plan) -> Result<Self> {
         layout::check(plan)?;
-        let named = directory::find_or_create(&worker, name, KIND_TASKS, || layout::create(&worker, plan))?;
-        let list = Self::of(worker, named)?;
+        let create = || layout::create(&worker, plan);
+        let find = || directory::find_or_create(&worker, name, KIND_TASKS, create).map(Some);
+        let open = |named| Self::of(worker.clone(), named);
+        let list = opened(&worker, find, open)?.ok_or(Error::Dropped)?;
         match list.layout.is(plan) {
             true => Ok(list),
             false => Err(Error::OtherPlan {
@@ -102,18 +108,19 @@ impl<M: Memory> TaskList<M> {
     /// Opens the list of a name, if there is one.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn open(worker: Rc<Worker<M>>, name: &str) -> Result<Self> {
-        match directory::find(&worker, name)? {
-            Some(named) => Self::of(worker, named),
-            None => Err(Error::NoSuch {
-                kind: Structure::Tasks,
-                name: name.to_owned(),
-            }),
-        }
+        let open = |named| Self::of(worker.clone(), named);
+        let found = opened(&worker, || directory::find(&worker, name), open)?;
+        found.ok_or_else(|| Error::NoSuch {
+            kind: Structure::Tasks,
+            name: name.to_owned(),
+        })
     }
 
-    fn of(worker: Rc<Worker<M>>, named: directory::Named) -> Result<Self> {
+    /// Opens the list that an entry names, unless it has been dropped. The worker is pinned.
+    pub(crate) fn of(worker: Rc<Worker<M>>, named: directory::Named) -> Result<Self> {
+        let identity = Identity::of(&worker, &named).ok_or(Error::Dropped)?;
         match named.kind {
-            KIND_TASKS => Self::at(worker, named.offset),
+            KIND_TASKS => Self::with(worker, named.offset, identity),
             _ => Err(Error::OtherKind {
                 name: named.name,
                 kind: Found::IsNot(Structure::Tasks),
@@ -121,9 +128,13 @@ impl<M: Memory> TaskList<M> {
         }
     }
 
-    /// Opens the list whose header is at an offset.
+    /// Opens the list whose header is at an offset, and that nobody drops meanwhile.
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn at(worker: Rc<Worker<M>>, header: u64) -> Result<Self> {
+        Self::with(worker, header, Identity::UNCHECKED)
+    }
+
+    fn with(worker: Rc<Worker<M>>, header: u64, identity: Identity) -> Result<Self> {
         let layout = Layout::read(&worker, header)?;
         let share = layout.share(u64::from(worker.me() - 1));
         // Another host may have used the place since this one read it.
@@ -132,6 +143,7 @@ impl<M: Memory> TaskList<M> {
         }
         Ok(Self {
             worker,
+            check: Check::new(identity),
             layout,
             share,
             done_below: Cell::new(0),
@@ -144,6 +156,13 @@ impl<M: Memory> TaskList<M> {
     #[cfg_attr(feature = "internals", visibility::make(pub))]
     pub(crate) fn worker(&self) -> &Rc<Worker<M>> {
         &self.worker
+    }
+
+    /// Pins the worker. Fails if the list was dropped.
+    fn pin(&self) -> Result<Pin<'_, M>> {
+        let pin = self.worker.pin()?;
+        self.check.confirm(&self.worker)?;
+        Ok(pin)
     }
 
     /// Where its header is.
@@ -177,10 +196,14 @@ impl<M: Memory> TaskList<M> {
         })
     }
 
-    /// How many results have been committed: exact while no worker commits, else some number in between.
+    /// How many results have been committed: exact while no worker commits, else some number in between. 0 of a list
+    /// that was dropped.
     ///
     /// Cost: one peek a worker of the pool.
     pub fn committed(&self) -> u64 {
+        let Ok(_pin) = self.pin() else {
+            return 0;
+        };
         let workers = u64::from(self.worker.pod().workers_high()).min(self.layout.shares());
         (0..workers)
             .map(|worker| self.layout.share(worker).peek(self.worker.mem()))

@@ -81,7 +81,8 @@ impl<M: Memory> TaskList<M> {
     /// Cost: a load of the slot; if that is open, an object, and one compare-exchange as for a write to a map. A task
     /// that has its result costs the load alone.
     ///
-    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange), [`Error::Full`](crate::Error::Full).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange), [`Error::Full`](crate::Error::Full),
+    /// [`Error::Dropped`](crate::Error::Dropped).
     pub fn commit(&self, task: u64, result: &[u8]) -> Result<Committed> {
         self.check_task(task)?;
         with_room(&self.worker, || self.attempt(task, result))
@@ -91,7 +92,7 @@ impl<M: Memory> TaskList<M> {
         let (worker, mem) = (&*self.worker, self.worker.mem());
         let slot = self.layout.slot(task);
         let _hold = collect::begin_write(worker)?;
-        let _pin = worker.pin()?;
+        let _pin = self.pin()?;
         if slot.load(mem) != 0 && !mutant::is(Mutant::ResultReplaced) {
             return Ok(Committed::Second);
         }
@@ -130,10 +131,10 @@ impl<M: Memory> TaskList<M> {
     ///
     /// Cost: a load of the slot, and the result's lines.
     ///
-    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange), [`Error::Dropped`](crate::Error::Dropped).
     pub fn result(&self, task: u64) -> Result<Option<TaskResult<'_, M>>> {
         self.check_task(task)?;
-        let pin = self.worker.pin()?;
+        let pin = self.pin()?;
         let slot = self.layout.slot(task);
         // PAIRS WITH: pod::commit::publish::exchange
         match Slot::decode(slot.load(self.worker.mem())) {
@@ -148,9 +149,10 @@ impl<M: Memory> TaskList<M> {
 
     /// Whether a task has its result, forgotten or not. Cost: a load.
     ///
-    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange), [`Error::Dropped`](crate::Error::Dropped).
     pub fn has_result(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
+        let _pin = self.pin()?;
         Ok(self.layout.slot(task).load(self.worker.mem()) != 0)
     }
 
@@ -159,7 +161,7 @@ impl<M: Memory> TaskList<M> {
     ///
     /// Cost: a load, one compare-exchange, and the retiring and freeing of an object.
     ///
-    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange).
+    /// Errors: [`Error::OutOfRange`](crate::Error::OutOfRange), [`Error::Dropped`](crate::Error::Dropped).
     pub fn forget(&self, task: u64) -> Result<bool> {
         self.check_task(task)?;
         with_room(&self.worker, || self.attempt_to_forget(task))
@@ -168,7 +170,7 @@ impl<M: Memory> TaskList<M> {
     fn attempt_to_forget(&self, task: u64) -> Result<bool> {
         let worker = &*self.worker;
         let _hold = collect::begin_write(worker)?;
-        let _pin = worker.pin()?;
+        let _pin = self.pin()?;
         let slot = self.layout.slot(task);
         let current = slot.load(worker.mem());
         let object = match Slot::decode(current) {
@@ -185,6 +187,16 @@ impl<M: Memory> TaskList<M> {
             count: None,
         };
         Ok(publish(worker, &change)?.is_made())
+    }
+
+    /// Forgets all results. No other worker uses the list.
+    ///
+    /// Cost: that of [`TaskList::forget`] for each result, and a line fetch for each eight tasks.
+    pub(crate) fn clear(&self) -> Result<()> {
+        for task in 0..self.len() {
+            self.forget(task)?;
+        }
+        Ok(())
     }
 
     pub(super) fn bytes_of(&self, object: u64) -> Result<&[u8]> {

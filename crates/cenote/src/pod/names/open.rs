@@ -1,13 +1,13 @@
 //! Opening what a name stands for, while others may drop it.
 
+use super::directory::Named;
+use super::dropping;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::pod::Worker;
-use crate::pod::names::directory::Named;
-use crate::pod::names::dropping;
+use crate::pod::instance::worker::Worker;
 
 /// Opens what `find` finds; `None` if that is nothing. If it is dropped meanwhile, begins anew.
-pub(crate) fn opened<M: Memory, T>(
+pub fn opened<M: Memory, T>(
     worker: &Worker<M>,
     find: impl Fn() -> Result<Option<Named>>,
     open: impl Fn(Named) -> Result<T>,
