@@ -1,8 +1,8 @@
-//! Maps, object stores and task lists that are dropped by their names, while others use them, and that are made again. Each one has
-//! a tag, the value of its first key, which every other value repeats: so what is read in one and was written to
-//! another shows. What a thread has written it must find, until it is told that the map was dropped, which it is only
-//! if somebody dropped that name. Once a drop is over that found nobody at work, no older handle may be of use. In the
-//! end all is dropped, and nothing may be left.
+//! Maps, object stores and task lists that are dropped by their names, while others use them, and that are made again.
+//! Each one has a tag, the value of its first key, which every other value repeats: so what is read in one and was
+//! written to another shows. What a thread has written it must find, until it is told that the map was dropped, which
+//! it is only if somebody dropped that name. Once a drop is over that found nobody at work, no older handle may be of
+//! use. In the end all is dropped, and nothing may be left.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

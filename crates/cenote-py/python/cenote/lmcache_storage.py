@@ -1,0 +1,239 @@
+"""KV caches of LMCache in a pool: a storage plug-in for LMCache's engine in the serving process.
+
+    storage_plugins: ["cenote"]
+    extra_config:
+      storage_plugin.cenote.module_path: cenote.lmcache_storage
+      storage_plugin.cenote.class_name: CenoteStorageBackend
+      cenote.path: /dev/shm/kv
+      cenote.max_bytes: 8589934592
+
+`cenote.lmcache` is the adapter for LMCache's server of several processes. What this one stores is the same: whole chunks
+or nothing, kept over restarts, shared by all processes of the machine that name the same pool.
+
+Needs the package `lmcache` (`pip install 'cenote[lmcache]'`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import torch
+from lmcache.logging import init_logger
+from lmcache.utils import STR_DTYPE_TO_TORCH_DTYPE, TORCH_DTYPE_TO_STR_DTYPE, CacheEngineKey
+from lmcache.v1.memory_management import MemoryFormat, MemoryObj
+from lmcache.v1.storage_backend.abstract_backend import StoragePluginInterface
+
+from cenote import Error, FullError, Pool
+
+logger = init_logger(__name__)
+
+
+class CenoteStorageBackend(StoragePluginInterface):
+    """Chunks of KV caches as objects of a pool, each with its shapes as metadata."""
+
+    def __init__(
+        self,
+        dst_device: str = "cpu",
+        config: Any = None,
+        metadata: Any = None,
+        local_cpu_backend: Any = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(dst_device, config, metadata, local_cpu_backend, loop)
+        extra = (config.extra_config if config is not None else None) or {}
+        path, max_bytes = extra.get("cenote.path"), extra.get("cenote.max_bytes")
+        store, threads = extra.get("cenote.store", "lmcache-storage"), extra.get("cenote.threads", 2)
+        if not isinstance(path, str) or not path:
+            raise ValueError("extra_config['cenote.path'] names the pool's file, as in /dev/shm/kv")
+        if not isinstance(max_bytes, int) or max_bytes < 1 << 20:
+            raise ValueError("extra_config['cenote.max_bytes'] is how many bytes chunks may occupy, a MiB at least")
+        if not isinstance(store, str) or not store:
+            raise ValueError("extra_config['cenote.store'] is the name of the object store in the pool")
+        if not isinstance(threads, int) or not 1 <= threads <= 64:
+            raise ValueError("extra_config['cenote.threads'] is how many copy chunks, 1 to 64")
+        # Beside the chunks there are their keys, and room for what is being replaced.
+        room = max_bytes + max_bytes // 4 + (16 << 20)
+        self._pool = Pool(path, size=room, max=room)
+        self._objects = self._pool.objects(store, evict=True, quota=max_bytes)
+        self._executor = ThreadPoolExecutor(threads, "cenote-lmcache")
+        self._lock = threading.Lock()
+        self._put: Counter[bytes] = Counter()
+        # A view for each time that a key was pinned and not unpinned since.
+        self._views: defaultdict[bytes, list[Any]] = defaultdict(list)
+
+    def __str__(self) -> str:
+        return "CenoteStorageBackend"
+
+    def contains(self, key: CacheEngineKey, pin: bool = False) -> bool:
+        if not pin:
+            return _id(key) in self._objects
+        return self.pin(key)
+
+    def pin(self, key: CacheEngineKey) -> bool:
+        view = self._objects.get(_id(key))
+        if view is None:
+            return False
+        with self._lock:
+            self._views[_id(key)].append(view)
+        return True
+
+    def unpin(self, key: CacheEngineKey) -> bool:
+        view = None
+        with self._lock:
+            views = self._views.get(_id(key))
+            if views:
+                view = views.pop()
+            if not views:
+                self._views.pop(_id(key), None)
+        return view is not None
+
+    def exists_in_put_tasks(self, key: CacheEngineKey) -> bool:
+        with self._lock:
+            return self._put[_id(key)] > 0
+
+    def batched_submit_put_task(
+        self,
+        keys: Sequence[CacheEngineKey],
+        objs: list[MemoryObj],
+        transfer_spec: Any = None,
+        on_complete_callback: Callable[[CacheEngineKey], None] | None = None,
+    ) -> list[Future] | None:
+        futures = []
+        for key, chunk in zip(keys, objs, strict=True):
+            if _id(key) in self._objects or self.exists_in_put_tasks(key):
+                continue
+            with self._lock:
+                self._put[_id(key)] += 1
+            chunk.ref_count_up()
+            futures.append(self._executor.submit(self._store, key, chunk, on_complete_callback))
+        return futures or None
+
+    def _store(
+        self,
+        key: CacheEngineKey,
+        chunk: MemoryObj,
+        on_complete_callback: Callable[[CacheEngineKey], None] | None,
+    ) -> None:
+        is_there = False
+        try:
+            # Another process may have stored it meanwhile, which is as good.
+            self._objects.put(_id(key), memoryview(chunk.byte_array), metadata=_described(chunk))
+            is_there = True
+        except FullError as error:
+            logger.warning("a chunk was not stored: %s", error)
+        except Exception:
+            logger.exception("a chunk was not stored")
+        finally:
+            chunk.ref_count_down()
+            with self._lock:
+                self._put[_id(key)] -= 1
+                if not self._put[_id(key)]:
+                    del self._put[_id(key)]
+        if is_there and on_complete_callback is not None:
+            try:
+                on_complete_callback(key)
+            except Exception:
+                logger.exception("on_complete_callback failed")
+
+    def get_blocking(self, key: CacheEngineKey) -> MemoryObj | None:
+        return self._load(key, busy_loop=True)
+
+    def batched_get_blocking(self, keys: list[CacheEngineKey]) -> list[MemoryObj | None]:
+        return [self.get_blocking(key) for key in keys]
+
+    def _load(self, key: CacheEngineKey, busy_loop: bool) -> MemoryObj | None:
+        if self.local_cpu_backend is None:
+            # A scheduler only asks what is there.
+            return None
+        view = self._objects.get(_id(key))
+        if view is None:
+            return None
+        shapes, dtypes, fmt, positions = _description(view.metadata)
+        if len(shapes) == 1:
+            shapes, dtypes = shapes[0], dtypes[0]
+        chunk = self.local_cpu_backend.allocate(shapes, dtypes, fmt, busy_loop=busy_loop)
+        if chunk is None:
+            logger.warning("no memory to load a chunk to")
+            return None
+        try:
+            if len(chunk.byte_array) != view.nbytes:
+                raise Error(f"a chunk has {view.nbytes} bytes, and its shapes say {len(chunk.byte_array)}")
+            view.readinto(chunk.byte_array)
+            chunk.metadata.cached_positions = positions
+        except Exception:
+            logger.exception("a chunk was not loaded")
+            chunk.ref_count_down()
+            return None
+        return chunk
+
+    async def batched_async_contains(self, lookup_id: str, keys: list[CacheEngineKey], pin: bool = False) -> int:
+        return self.batched_contains(keys, pin)
+
+    async def batched_get_non_blocking(
+        self,
+        lookup_id: str,
+        keys: list[CacheEngineKey],
+        transfer_spec: Any = None,
+    ) -> list[MemoryObj]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self._load_until_missing, keys)
+
+    def _load_until_missing(self, keys: list[CacheEngineKey]) -> list[MemoryObj]:
+        chunks = []
+        for key in keys:
+            chunk = self._load(key, busy_loop=False)
+            if chunk is None:
+                break
+            chunk.pin()
+            chunks.append(chunk)
+        return chunks
+
+    def remove(self, key: CacheEngineKey, force: bool = True) -> bool:
+        with self._lock:
+            is_pinned = _id(key) in self._views
+        return (force or not is_pinned) and self._objects.delete(_id(key))
+
+    def get_allocator_backend(self) -> Any:
+        return self.local_cpu_backend
+
+    def touch_cache(self) -> None:
+        """The store marks what is viewed, by itself."""
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        with self._lock:
+            self._views.clear()
+        self._pool.close()
+
+
+def _id(key: CacheEngineKey) -> bytes:
+    return key.to_string().encode()
+
+
+def _described(chunk: MemoryObj) -> bytes:
+    """What a chunk's bytes are, for whoever loads them."""
+    positions = chunk.metadata.cached_positions
+    described = {
+        "shapes": [list(shape) for shape in chunk.get_shapes()],
+        "dtypes": [TORCH_DTYPE_TO_STR_DTYPE[dtype] for dtype in chunk.get_dtypes()],
+        "format": chunk.get_memory_format().name,
+        "positions": None if positions is None else positions.tolist(),
+    }
+    return json.dumps(described).encode()
+
+
+def _description(metadata: bytes) -> tuple[list[torch.Size], list[torch.dtype], MemoryFormat, torch.Tensor | None]:
+    described = json.loads(metadata)
+    positions = described["positions"]
+    return (
+        [torch.Size(shape) for shape in described["shapes"]],
+        [STR_DTYPE_TO_TORCH_DTYPE[dtype] for dtype in described["dtypes"]],
+        MemoryFormat[described["format"]],
+        None if positions is None else torch.tensor(positions),
+    )
