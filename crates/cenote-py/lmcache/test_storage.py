@@ -12,6 +12,7 @@ from lmcache.utils import CacheEngineKey
 from lmcache.v1.config import LMCacheEngineConfig
 from lmcache.v1.memory_management import MemoryFormat
 from lmcache.v1.metadata import LMCacheMetadata
+from lmcache.v1.pin_monitor import PinMonitor
 from lmcache.v1.storage_backend import storage_plugin_launcher
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
@@ -56,6 +57,8 @@ def launched(folder, loop, max_bytes=64 << 20):
     config = LMCacheEngineConfig.from_defaults(
         local_cpu=False, max_local_cpu_size=0.1, storage_plugins=["cenote"], extra_config=extra
     )
+    # The engine makes one.
+    PinMonitor.GetOrCreate(config)
     cpu = LocalCPUBackend(config, METADATA, "cpu")
     backends = OrderedDict()
     storage_plugin_launcher(config, METADATA, loop, cpu, "cpu", backends)
