@@ -341,6 +341,93 @@ fn readers_without_a_place_are_told<M: Mapped>() {
     assert!(matches!(reader.map("map"), Err(Error::NoSuch { .. })));
 }
 
+/// Who waits for readers has claimed what it drops: nobody else looks at that, and `fsck` says that it is not certain.
+fn fsck_calls_nothing_a_leak_that_is_claimed<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    let map = pool.map("pinned").unwrap();
+    map.put(b"key", b"value").unwrap();
+    let (dropped, tasks) = (
+        pool.map("map").unwrap(),
+        pool.tasks("tasks", &Plan::single(100)).unwrap(),
+    );
+    for n in 0..100 {
+        dropped.put(&key(n), &[7; 300]).unwrap();
+        assert_eq!(tasks.commit(n, &[7; 300]).unwrap(), Committed::First);
+    }
+    reachable(&pool);
+    for name in ["map", "tasks"] {
+        let value = map.get(b"key").unwrap().unwrap();
+        std::thread::scope(|scope| {
+            let dropper = scope.spawn(|| pool.drop_named(name).unwrap());
+            while pool.names().unwrap().iter().any(|other| other == name) {
+                std::thread::yield_now();
+            }
+            while !dropper.is_finished() {
+                let report = pool.fsck().unwrap();
+                assert!(report.is_clean() || report.is_uncertain, "{name}: {report:#?}");
+            }
+            assert_eq!(dropper.join().unwrap(), Dropped::InUse, "{name}");
+        });
+        drop(value);
+        reachable(&pool);
+    }
+}
+
+/// The background thread takes apart what was dropped; a repair of the same process is alone all the same.
+fn a_repair_frees_nothing_that_is_being_taken_apart<M: Mapped>() {
+    let folder = folder();
+    let options = Options {
+        size: 1 << 20,
+        max: 1 << 28,
+        background_thread: true,
+        ..Options::default()
+    };
+    let pool: Pool<M> = Pool::create(folder.path().join("pool"), &options).unwrap();
+    for name in ["map", "tasks"] {
+        let (dropped, ended) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+        std::thread::scope(|scope| {
+            let (pool, has_value) = (&pool, dropped.0);
+            scope.spawn(move || {
+                let pinned = pool.map("pinned").unwrap();
+                pinned.put(b"key", b"value").unwrap();
+                let (map, tasks) = (
+                    pool.map("map").unwrap(),
+                    pool.tasks("tasks", &Plan::single(KEYS)).unwrap(),
+                );
+                for n in 0..KEYS {
+                    match name {
+                        "map" => drop(map.put(&key(n), &[7; 100]).unwrap()),
+                        _ => drop(tasks.commit(n, &[7; 100]).unwrap()),
+                    }
+                }
+                let value = pinned.get(b"key").unwrap();
+                has_value.send(()).unwrap();
+                ended.1.recv().unwrap();
+                drop(value);
+            });
+            dropped.1.recv().unwrap();
+            assert_eq!(pool.drop_named(name).unwrap(), Dropped::InUse, "{name}");
+            ended.0.send(()).unwrap();
+        });
+        let begun = Instant::now();
+        loop {
+            let report = pool.fsck_and_repair().unwrap();
+            assert!(
+                report.is_clean() && report.repaired_bytes == 0,
+                "{name}: {report:#?}"
+            );
+            if report.dropped == 0 {
+                break;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{name} stays: {report:#?}"
+            );
+        }
+    }
+}
+
 macro_rules! on_both {
     ($($test:ident),* $(,)?) => { $(
         mod $test {
@@ -367,4 +454,6 @@ on_both! {
     a_value_outlives_its_map,
     maps_come_and_go,
     readers_without_a_place_are_told,
+    fsck_calls_nothing_a_leak_that_is_claimed,
+    a_repair_frees_nothing_that_is_being_taken_apart,
 }

@@ -230,6 +230,8 @@ impl Drop for BackgroundThread {
 fn run<M: Memory>(worker: &Rc<Worker<M>>, mut flush_server: FlushServer, background_work: &BackgroundWork) {
     let mut watch = Watch::default();
     let (mut trimmer, mut finisher) = (Trimmer::default(), Finisher::default());
+    // Processes have died whose objects were not looked after since.
+    let mut has_deaths = false;
     let mut looked = Instant::now();
     let mut ticked = Instant::now();
     loop {
@@ -252,11 +254,17 @@ fn run<M: Memory>(worker: &Rc<Worker<M>>, mut flush_server: FlushServer, backgro
             if is_due {
                 looked = Instant::now();
             }
-            if watch.poll(worker, is_due).processes > 0 {
-                recover_objects(worker);
-            }
-            if is_due {
-                finisher.tick(worker);
+            has_deaths |= watch.poll(worker, is_due).processes > 0;
+            // Not while a thread of this process accounts for every byte.
+            if (has_deaths || is_due)
+                && let Some(_permission) = worker.pod().may_reclaim(worker)
+            {
+                if std::mem::take(&mut has_deaths) {
+                    recover_objects(worker);
+                }
+                if is_due {
+                    finisher.tick(worker);
+                }
             }
             longest = longest.min(watch.timeout());
         }

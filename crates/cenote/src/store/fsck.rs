@@ -178,6 +178,8 @@ struct Audit<'w, M: Memory> {
     repair: bool,
     /// Nobody else has the pool open: counts are what they should be.
     is_alone: bool,
+    /// Another worker takes something apart that was dropped: what it has was not looked at.
+    is_beside_claim: bool,
 }
 
 /// The advice at the end of an error, which `fsck` leaves out.
@@ -202,6 +204,7 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
         },
         repair,
         is_alone,
+        is_beside_claim: false,
     };
     // What could not be recovered may refer to anything.
     for failure in worker.pod().failures() {
@@ -220,7 +223,8 @@ pub fn audit<M: Memory>(worker: &Rc<Worker<M>>, is_alone: bool, repair: bool) ->
     // Objects that damage hides must not be freed as if nothing referred to them.
     audit.repair &= audit.report.problems.is_empty();
     audit.sweep()?;
-    audit.report.is_uncertain = was_changing || is_changing(worker) || written(worker) != before;
+    audit.report.is_uncertain =
+        audit.is_beside_claim || was_changing || is_changing(worker) || written(worker) != before;
     Ok(audit.report)
 }
 
@@ -305,8 +309,12 @@ impl<M: Memory> Audit<'_, M> {
                 true => None,
                 false => match dropping::claim(worker, &entry)? {
                     Claimed::Structure(claim) => Some(claim),
-                    // Another worker takes it apart, or has done so.
-                    Claimed::ByAnother | Claimed::Over => return Ok(()),
+                    // What it has is nobody's to free, and nobody's to call a leak.
+                    Claimed::ByAnother => {
+                        (self.repair, self.is_beside_claim) = (false, true);
+                        return Ok(());
+                    }
+                    Claimed::Over => return Ok(()),
                 },
             };
             let (mut reached, mut suspects) = (Vec::new(), Vec::new());

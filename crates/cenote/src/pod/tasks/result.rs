@@ -13,8 +13,8 @@ use std::ops::Deref;
 use super::TaskList;
 use crate::causes::Counted;
 use crate::error::{Error, Result};
-use crate::memory::Memory;
-use crate::memory::checked::{published, unpublished};
+use crate::memory::checked::{published, unpublished, word_line};
+use crate::memory::{LINE, Memory};
 
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
@@ -189,14 +189,28 @@ impl<M: Memory> TaskList<M> {
         Ok(publish(worker, &change)?.is_made())
     }
 
-    /// Forgets all results. No other worker uses the list.
+    /// Forgets all results. No other worker uses the list. A damaged slot keeps no other result.
     ///
     /// Cost: that of [`TaskList::forget`] for each result, and a line fetch for each eight tasks.
     pub(crate) fn clear(&self) -> Result<()> {
-        for task in 0..self.len() {
-            self.forget(task)?;
+        let mut cleared = Ok(());
+        let mut task = 0;
+        while task < self.len() {
+            let slot = self.layout.slot(task).offset();
+            let line = {
+                let _pin = self.pin()?;
+                word_line(slot & !(LINE - 1)).fetch(self.worker.mem())
+            };
+            let first = (slot % LINE / 8) as usize;
+            let end = (task + (8 - first) as u64).min(self.len());
+            for (task, word) in (task..end).zip(&line[first..]) {
+                if !matches!(Slot::decode(*word), Slot::Open | Slot::Forgotten) {
+                    cleared = cleared.and(self.forget(task).map(drop));
+                }
+            }
+            task = end;
         }
-        Ok(())
+        cleared
     }
 
     pub(super) fn bytes_of(&self, object: u64) -> Result<&[u8]> {
