@@ -273,8 +273,9 @@ fn replay(objects: &Objects, step: Step, count: &mut Count) -> Result<(), Failur
             let found = objects.get(&id)?;
             count.add(found.is_some());
             match found {
+                // Of a trace that was drawn before it may have had another size.
                 Some(view) => check(
-                    view.iter().all(|byte| *byte == id[7]) && view.len() == step.value_size as usize,
+                    view.iter().all(|byte| *byte == id[7]),
                     "an object holds what another one should",
                 ),
                 None => put(),
