@@ -26,7 +26,7 @@ The chores of the Cenote workspace.
     cargo xtask deny      check what is depended on against deny.toml: licences, sources, versions that are there twice
     cargo xtask test      run everything that must pass: formatting, clippy, tidy, dependencies, tests, crash points,
                           elections by a real etcd, the Python package, planted faults, a torture run
-        --quick           leave out the torture run and the demo
+        --quick           leave out planted faults, torture, the demo, and test programs that take minutes
         --soak            larger explorations, 20 more torture runs of 60 s each, every one with a seed of its own,
                           and hours of pools that are damaged
         --seed N          the first seed of the torture runs (default 1)

@@ -26,6 +26,9 @@ const LONG: [&str; 11] = [
     "processes",
 ];
 
+/// Those of them that a quick run has all the same.
+const LONG_AND_QUICK: [&str; 2] = ["library", "maps"];
+
 /// Those whose tests run in so many parts, each a process of its own. Threads that the simulator kills run no
 /// destructors, so what they have on the heap stays until the process ends: all tests of `runs` in one process would
 /// need some 20 GB.
@@ -43,9 +46,9 @@ struct Program {
     tests: Vec<String>,
 }
 
-/// Runs all programs that `cargo test` with these arguments builds. The error names those that failed; what they
-/// printed has been printed.
-pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+/// Runs all programs that `cargo test` with these arguments builds, or those that take no minutes. The error names those
+/// that failed; what they printed has been printed.
+pub fn run(root: &Path, arguments: &[String], quick: bool) -> Result<(), String> {
     let output = Command::new(cargo())
         .arg("test")
         .args(arguments)
@@ -57,7 +60,10 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     if !output.status.success() {
         return Err(format!("cargo failed ({})", output.status));
     }
-    let programs = in_order(programs(&String::from_utf8_lossy(&output.stdout)));
+    let mut programs = in_order(programs(&String::from_utf8_lossy(&output.stdout)));
+    if quick {
+        programs.retain(|program| !takes_minutes(program));
+    }
     let programs: Vec<Program> = programs
         .into_iter()
         .map(in_parts)
@@ -204,13 +210,19 @@ fn parts(program: &Program, listed: &str, count: usize) -> Vec<Program> {
 
 /// Those that take long first.
 fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
-    let target = |program: &Program| program.name.rsplit(' ').next().map(str::to_owned);
-    let rank = |program: &Program| {
-        let target = target(program).unwrap_or_default();
-        LONG.iter().position(|long| *long == target).unwrap_or(LONG.len())
-    };
-    programs.sort_by_key(rank);
+    let rank = |program: &Program| LONG.iter().position(|long| *long == target(program));
+    programs.sort_by_key(|program| rank(program).unwrap_or(LONG.len()));
     programs
+}
+
+/// Whether a quick run goes without it.
+fn takes_minutes(program: &Program) -> bool {
+    LONG.contains(&target(program)) && !LONG_AND_QUICK.contains(&target(program))
+}
+
+/// The name of a program without its package's.
+fn target(program: &Program) -> &str {
+    program.name.rsplit(' ').next().unwrap_or_default()
 }
 
 /// How many tests have passed, by what a program printed; empty if it does not say.
@@ -241,6 +253,10 @@ mod tests {
             .map(|program| program.name)
             .collect();
         assert_eq!(names, ["b crash", "a units"]);
+        assert_eq!(
+            programs(MESSAGES).iter().map(takes_minutes).collect::<Vec<_>>(),
+            [false, true]
+        );
     }
 
     #[test]

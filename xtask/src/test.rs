@@ -87,7 +87,12 @@ enum Work {
     /// The arguments of a cargo command that may take hours, how many cases its test has, and the first of them.
     Soak(Vec<String>, u64, u64),
     /// All test programs that cargo builds with these arguments.
-    Programs(Vec<String>),
+    Programs {
+        /// Of `cargo test`.
+        arguments: Vec<String>,
+        /// Whether those that take minutes are left out.
+        quick: bool,
+    },
     /// Tests of the Python package.
     Python(python::Suite),
     /// The planted faults that take few seeds, by the program that was built with the tests.
@@ -129,7 +134,7 @@ impl Step {
             Work::Deny => "cargo xtask deny".into(),
             Work::Api => "cargo xtask api".into(),
             Work::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
-            Work::Programs(arguments) => format!("cargo test {} --tests", arguments.join(" ")),
+            Work::Programs { arguments, .. } => format!("cargo test {} --tests", arguments.join(" ")),
             Work::Soak(arguments, 0, _) => format!("cargo {}", arguments.join(" ")),
             Work::Soak(arguments, cases, seed) => format!(
                 "CENOTE_TEST_SEED={seed} CENOTE_DAMAGE_CASES={cases} cargo {}",
@@ -157,7 +162,7 @@ impl Step {
             }
             Work::Python(suite) => return python::run(root, *suite),
             Work::Deny => return deny::run(root).then_some(()).ok_or_else(|| "found errors".into()),
-            Work::Programs(arguments) => return programs::run(root, arguments),
+            Work::Programs { arguments, quick } => return programs::run(root, arguments, *quick),
             Work::Cargo(arguments) => {
                 let mut command = Command::new(cargo());
                 command.args(arguments);
@@ -254,12 +259,13 @@ fn steps(options: &Options) -> Vec<Step> {
         ),
         Step {
             name: "tests".into(),
-            work: Work::Programs(
-                format!("--workspace {FEATURES}")
+            work: Work::Programs {
+                arguments: format!("--workspace {FEATURES}")
                     .split_whitespace()
                     .map(str::to_owned)
                     .collect(),
-            ),
+                quick: options.quick,
+            },
         },
         Step::cargo(
             "examples in the documentation",
@@ -269,12 +275,12 @@ fn steps(options: &Options) -> Vec<Step> {
             name: "Python package".into(),
             work: Work::Python(python::Suite::Package),
         },
-        Step {
-            name: "mutants".into(),
-            work: Work::Mutants,
-        },
     ];
     if !options.quick {
+        steps.push(Step {
+            name: "mutants".into(),
+            work: Work::Mutants,
+        });
         for (map, noun) in MAPS {
             let arguments = torture(map, options.seed, SMOKE_SECONDS);
             let name = format!("torture, {noun}, seed {}", options.seed);
@@ -416,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_leaves_out_only_the_smoke_and_soak_adds_seeds() {
+    fn quick_leaves_out_what_takes_minutes_and_soak_adds_seeds() {
         let usual = names(&parse("").unwrap());
         let quick = names(&parse("--quick").unwrap());
         let soak = steps(&parse("--soak --seed 100").unwrap());
@@ -424,6 +430,7 @@ mod tests {
         assert_eq!(
             usual[quick.len()..],
             [
+                "mutants",
                 "torture, hash maps, seed 1",
                 "torture, ordered maps, seed 1",
                 "torture, object stores, seed 1",

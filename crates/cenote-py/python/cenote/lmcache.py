@@ -23,7 +23,7 @@ from lmcache.v1.distributed.l2_adapters.base import AdapterUsage, L2AdapterInter
 from lmcache.v1.distributed.l2_adapters.config import L2AdapterConfigBase
 from lmcache.v1.platform import create_event_notifier
 
-from cenote import Error, FullError, Pool
+from cenote import Error, FullError, _chunks
 
 logger = init_logger(__name__)
 
@@ -41,14 +41,7 @@ class CenoteL2AdapterConfig(L2AdapterConfigBase):
     def from_dict(cls, d: dict) -> CenoteL2AdapterConfig:
         path, max_bytes = d.get("path"), d.get("max_bytes")
         store, threads = d.get("store", "lmcache"), d.get("threads", 2)
-        if not isinstance(path, str) or not path:
-            raise ValueError("path names the pool's file, as in /dev/shm/kv")
-        if not isinstance(max_bytes, int) or max_bytes < 1 << 20:
-            raise ValueError("max_bytes is how many bytes the chunks may occupy, a MiB at least")
-        if not isinstance(store, str) or not store:
-            raise ValueError("store is the name of the object store in the pool")
-        if not isinstance(threads, int) or not 1 <= threads <= 64:
-            raise ValueError("threads is how many copy chunks, 1 to 64")
+        _chunks.check(path, max_bytes, store, threads)
         return cls(path, max_bytes, store, threads)
 
     @classmethod
@@ -74,11 +67,7 @@ class CenoteL2Adapter(L2AdapterInterface):
     def __init__(self, config: CenoteL2AdapterConfig, l1_memory_desc: Any = None) -> None:
         # The store itself evicts, for all processes that share it.
         super().__init__(max_capacity_bytes=0)
-        # Beside the chunks there are their keys, and room for what is being replaced.
-        room = config.max_bytes + config.max_bytes // 4 + (16 << 20)
-        # All of it is reserved when the pool is made, which takes about a second for 2 GiB: no store waits for memory.
-        self._pool = Pool(config.path, size=room, max=room)
-        self._objects = self._pool.objects(config.store, evict=True, quota=config.max_bytes)
+        self._pool, self._objects = _chunks.open_store(config.path, config.max_bytes, config.store)
         self._max_bytes = config.max_bytes
         self._store_event = create_event_notifier()
         self._lookup_event = create_event_notifier()

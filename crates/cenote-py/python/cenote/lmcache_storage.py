@@ -29,7 +29,7 @@ from lmcache.utils import STR_DTYPE_TO_TORCH_DTYPE, TORCH_DTYPE_TO_STR_DTYPE, Ca
 from lmcache.v1.memory_management import MemoryFormat, MemoryObj
 from lmcache.v1.storage_backend.abstract_backend import StoragePluginInterface
 
-from cenote import Error, FullError, Pool
+from cenote import Error, FullError, _chunks
 
 logger = init_logger(__name__)
 
@@ -49,18 +49,8 @@ class CenoteStorageBackend(StoragePluginInterface):
         extra = (config.extra_config if config is not None else None) or {}
         path, max_bytes = extra.get("cenote.path"), extra.get("cenote.max_bytes")
         store, threads = extra.get("cenote.store", "lmcache-storage"), extra.get("cenote.threads", 2)
-        if not isinstance(path, str) or not path:
-            raise ValueError("extra_config['cenote.path'] names the pool's file, as in /dev/shm/kv")
-        if not isinstance(max_bytes, int) or max_bytes < 1 << 20:
-            raise ValueError("extra_config['cenote.max_bytes'] is how many bytes chunks may occupy, a MiB at least")
-        if not isinstance(store, str) or not store:
-            raise ValueError("extra_config['cenote.store'] is the name of the object store in the pool")
-        if not isinstance(threads, int) or not 1 <= threads <= 64:
-            raise ValueError("extra_config['cenote.threads'] is how many copy chunks, 1 to 64")
-        # Beside the chunks there are their keys, and room for what is being replaced.
-        room = max_bytes + max_bytes // 4 + (16 << 20)
-        self._pool = Pool(path, size=room, max=room)
-        self._objects = self._pool.objects(store, evict=True, quota=max_bytes)
+        _chunks.check(path, max_bytes, store, threads, "extra_config['cenote.{}']")
+        self._pool, self._objects = _chunks.open_store(path, max_bytes, store)
         self._executor = ThreadPoolExecutor(threads, "cenote-lmcache")
         self._lock = threading.Lock()
         self._put: Counter[bytes] = Counter()

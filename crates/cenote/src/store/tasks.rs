@@ -102,6 +102,8 @@ impl<M: Memory> Tasks<M> {
     /// [`NextTask::Wait`], sleep for a millisecond or so and call it again.
     ///
     /// Cost: that of [`TaskList::take`].
+    ///
+    /// Errors: [`Error::Dropped`](crate::Error::Dropped).
     pub fn next(&self) -> Result<NextTask> {
         self.list.take(self.timeout)
     }
@@ -113,6 +115,9 @@ impl<M: Memory> Tasks<M> {
     /// only effects that may come twice. An error of `work` ends the call; other workers, or a later call, do the task.
     ///
     /// Cost: for each task those of [`TaskList::take`] and [`TaskList::commit`].
+    ///
+    /// Errors: those of `work`, and of these two: [`Error::Dropped`](crate::Error::Dropped),
+    /// [`Error::Full`](crate::Error::Full).
     pub fn run<E: From<Error>>(
         &self,
         mut work: impl FnMut(u64) -> std::result::Result<Vec<u8>, E>,
