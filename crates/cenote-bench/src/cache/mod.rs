@@ -357,7 +357,7 @@ fn text(style: Style, rows: &[Row]) -> String {
                 format!("{:.3}", row.cenote_hits),
                 format!("{:.3}", row.sieve_hits),
                 format!("{:.3}", row.lru_hits),
-                ratio(Some(row.cenote_hits / row.sieve_hits)),
+                ratio((row.sieve_hits > 0.0).then(|| row.cenote_hits / row.sieve_hits)),
                 format!(
                     "{} to {}",
                     row.committed_bytes[0] >> 20,
