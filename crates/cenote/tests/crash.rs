@@ -689,11 +689,8 @@ fn orchestrate() -> Outcome {
             failures.push(format!("{point} was never reached"));
         }
     }
-    println!(
-        "{kills} kills, {} of {} points reached",
-        reached.len(),
-        points().count()
-    );
+    let named = points().filter(|point| reached.contains(*point)).count();
+    println!("{kills} kills, {named} of {} points reached", points().count());
     let (passed, failed) = (points().count().saturating_sub(failures.len()), failures.len());
     println!("{passed} passed, {failed} failed");
     if failures.is_empty() {

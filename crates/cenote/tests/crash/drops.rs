@@ -1,26 +1,27 @@
-//! Maps and object stores that are made, filled and dropped by a process that is killed, at any step of a drop and at
-//! steps of the removals that it is made of. What has a name is whole; what has none is gone, with all its memory.
+//! Maps, object stores and task lists that are made, filled and dropped by a process that is killed, at any step of a
+//! drop and at steps of the removals that it is made of. What has a name is whole; what has none is gone, with all its
+//! memory.
 
 use std::path::Path;
 
 use cenote::memory::Mapped;
 use cenote::objects::ObjectSettings;
 use cenote::pod::instance::crash::Point;
-use cenote::{Coherent, Dropped, Noncoherent, Pool};
+use cenote::{Coherent, Dropped, Noncoherent, Plan, Pool, Tasks};
 
 use super::{Case, Outcome, options, run_case, text};
 
 /// At which passing of a point of a drop the process is killed.
-const PASSINGS: [u64; 3] = [1, 2, 3];
+const PASSINGS: [u64; 4] = [1, 2, 3, 4];
 /// Points of removals, at passings that are in the drop of each structure.
-const REMOVALS: [(&str, [u64; 3]); 4] = [
-    ("publish.intent", [500, 1_100, 1_560]),
-    ("publish.done", [500, 1_100, 1_560]),
-    ("retire.pushed", [250, 700, 1_000]),
-    ("publish.counted", [500, 1_100, 1_560]),
+const REMOVALS: [(&str, [u64; 4]); 4] = [
+    ("publish.intent", [500, 1_400, 1_860, 2_500]),
+    ("publish.done", [500, 1_400, 1_860, 2_500]),
+    ("retire.pushed", [250, 700, 1_000, 1_250]),
+    ("publish.counted", [500, 1_400, 1_860, 2_300]),
 ];
 const KEYS: u64 = 300;
-const NAMES: [&str; 3] = ["hash", "ordered", "objects"];
+const NAMES: [&str; 4] = ["hash", "ordered", "objects", "tasks"];
 /// Bytes that stay reachable, for lists of what was retired.
 const LISTS: u64 = 64 << 10;
 
@@ -30,6 +31,10 @@ fn value(key: u64) -> Vec<u8> {
 
 fn keys() -> impl Iterator<Item = (u64, [u8; 8])> {
     (0..KEYS).map(|key| (key, key.to_be_bytes()))
+}
+
+fn tasks<M: Mapped>(pool: &Pool<M>) -> Result<Tasks<M>, String> {
+    pool.tasks("tasks", &Plan::phases(vec![KEYS, 1])).map_err(text)
 }
 
 /// Makes them, fills them and drops them.
@@ -42,7 +47,9 @@ pub fn work<M: Mapped>(path: &Path) -> Outcome {
     let objects = pool
         .objects("objects", &ObjectSettings::default())
         .map_err(text)?;
+    let tasks = tasks(&pool)?;
     for (key, bytes) in keys() {
+        let _ = tasks.commit(key, &value(key)).map_err(text)?;
         hash.put(&bytes, &value(key)).map_err(text)?;
         ordered.put(&bytes, &value(key)).map_err(text)?;
         objects.insert(&bytes, &value(key)).map_err(text)?;
@@ -82,6 +89,15 @@ fn kill_and_check<M: Mapped>(
                 }
                 found
             }
+            "tasks" => {
+                let tasks = tasks(pool)?;
+                let mut found = 0;
+                for (key, _) in keys() {
+                    let result = tasks.result(key).map_err(text)?;
+                    found += u64::from(result.is_some_and(|result| *result == value(key)[..]));
+                }
+                found
+            }
             _ => continue,
         };
         if is_of_drop && found != KEYS {
@@ -93,9 +109,13 @@ fn kill_and_check<M: Mapped>(
         let put = match name {
             "hash" => pool.map(name).and_then(|map| map.put(b"key", b"value")),
             "ordered" => pool.ordered(name).and_then(|map| map.put(b"key", b"value")),
-            _ => pool
+            "objects" => pool
                 .objects(name, &ObjectSettings::default())
                 .and_then(|store| store.put(b"key", b"value")),
+            _ => {
+                let _ = tasks(pool)?.commit(KEYS, b"value").map_err(text)?;
+                continue;
+            }
         };
         put.map_err(text)?;
     }
@@ -147,8 +167,8 @@ pub fn all(
                 }
             }
         }
-        if reached == 0 {
-            failures.push(format!("{point} kills nobody"));
+        if reached < 2 * passings.len() as u64 {
+            failures.push(format!("{point} kills {reached} of {}", 2 * passings.len()));
         }
         *kills += reached;
     }
