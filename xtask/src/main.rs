@@ -35,6 +35,7 @@ The chores of the Cenote workspace.
     cargo xtask mutants   plant faults in the library, one after the other; each must be seen in simulation
         --quick           those that take few seeds
         --only NAME       one of them
+        --jobs N          so many at a time (default: one a processor)
         --table           write what was measured to docs/mutants.md
         --json            a JSON object a line
     cargo xtask python    install the Python package in target/python, and run its tests

@@ -10,6 +10,8 @@ mod table;
 mod trial;
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use cenote::mutant::Mutant;
@@ -27,6 +29,8 @@ struct Options {
     only: Option<Mutant>,
     json: bool,
     table: bool,
+    /// Mutants at a time; one a processor if it does not say.
+    jobs: Option<usize>,
     /// The subject of all plans, if not their own.
     subject: Option<Subject>,
     sweep: Option<Sweep>,
@@ -58,6 +62,13 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--quick" => options.quick = true,
             "--json" => options.json = true,
             "--table" => options.table = true,
+            "--jobs" => {
+                let jobs: Option<usize> = arguments.next().and_then(|jobs| jobs.parse().ok());
+                match jobs {
+                    Some(1..=1_024) => options.jobs = jobs,
+                    _ => return Err("`--jobs` needs a number from 1 to 1024".to_owned()),
+                }
+            }
             "--sweep" => {
                 options.sweep = Some(Sweep {
                     runs: sweep::RUNS,
@@ -142,13 +153,7 @@ fn run(options: &Options) -> ExitCode {
         .filter(|&mutant| options.only.is_none_or(|only| only == mutant))
         .filter(|&mutant| options.only.is_some() || table::directed(mutant).is_none())
         .collect();
-    let mut clean = Clean::new(!options.quick);
-    let reports = mutants.iter().map(|&mutant| {
-        let report = slices::run(mutant, options.subject, &mut clean)?;
-        tell(&report, options.json);
-        Ok(report)
-    });
-    let reports = match reports.collect::<Result<Vec<Report>, String>>() {
+    let reports = match run_all(options, &mutants) {
         Ok(reports) => reports,
         Err(message) => {
             eprintln!("mutants: {message}");
@@ -171,6 +176,38 @@ fn run(options: &Options) -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Runs the mutants, as many at a time as was asked for, and tells of each when it is done.
+fn run_all(options: &Options, mutants: &[Mutant]) -> Result<Vec<Report>, String> {
+    let clean = Clean::new(!options.quick);
+    let left = Mutex::new(mutants.iter());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        let done = std::iter::from_fn(next).map(|&mutant| {
+            let report = slices::run(mutant, options.subject, &clean)?;
+            tell(&report, options.json);
+            Ok(report)
+        });
+        let done = done.collect::<Result<Vec<Report>, String>>();
+        if done.is_err() {
+            // The others begin no more.
+            while next().is_some() {}
+        }
+        done
+    };
+    let processors = || thread::available_parallelism().map_or(1, usize::from);
+    let jobs = options.jobs.unwrap_or_else(processors);
+    let mut reports = Vec::new();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            reports.extend(worker.join().map_err(|_| "a thread panicked")??);
+            Ok::<(), String>(())
+        })
+    })?;
+    reports.sort_by_key(|report| mutants.iter().position(|&mutant| mutant == report.mutant));
+    Ok(reports)
 }
 
 fn tell(report: &Report, json: bool) {

@@ -2,6 +2,7 @@
 //! up to a megabyte a run.
 
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use cenote::mutant::Mutant;
@@ -19,7 +20,7 @@ pub const ARGUMENT: &str = "--slice";
 /// How far the library without a mutant has passed each plan.
 pub struct Clean {
     all: bool,
-    passed: Vec<(Plan, u64)>,
+    passed: Mutex<Vec<(Plan, u64)>>,
 }
 
 impl Clean {
@@ -27,22 +28,29 @@ impl Clean {
     pub fn new(all: bool) -> Self {
         Self {
             all,
-            passed: Vec::new(),
+            passed: Mutex::new(Vec::new()),
         }
     }
 
-    fn of(&mut self, plan: &Plan) -> &mut u64 {
-        let known = self.passed.iter().position(|(known, _)| known == plan);
-        let known = known.unwrap_or_else(|| {
-            self.passed.push((plan.clone(), 0));
-            self.passed.len() - 1
-        });
-        &mut self.passed[known].1
+    /// Up to which seed it has passed a plan.
+    fn of(&self, plan: &Plan) -> u64 {
+        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = passed.iter().filter(|(known, _)| known == plan);
+        known.map(|&(_, seeds)| seeds).max().unwrap_or(0)
+    }
+
+    /// Notes that it has passed a plan up to a seed.
+    fn note(&self, plan: &Plan, seeds: u64) {
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        match passed.iter_mut().find(|(known, _)| known == plan) {
+            Some((_, known)) => *known = seeds.max(*known),
+            None => passed.push((plan.clone(), seeds)),
+        }
     }
 }
 
 /// Runs a mutant's plan, perhaps with another subject, until a seed shows it.
-pub fn run(mutant: Mutant, subject: Option<Subject>, clean: &mut Clean) -> Result<Report, String> {
+pub fn run(mutant: Mutant, subject: Option<Subject>, clean: &Clean) -> Result<Report, String> {
     let start = Instant::now();
     let plan = plan(mutant, subject);
     let (mut seeds, mut outcome) = (0, Outcome::Survived);
@@ -50,13 +58,12 @@ pub fn run(mutant: Mutant, subject: Option<Subject>, clean: &mut Clean) -> Resul
         let slice = Slice {
             first: seeds + 1,
             seeds: SLICE,
-            passed: *clean.of(&plan),
+            passed: clean.of(&plan),
             all: clean.all,
         };
         (seeds, outcome) = apart(mutant, &plan, slice)?;
         if clean.all && !matches!(outcome, Outcome::CleanFails(_)) {
-            let passed = clean.of(&plan);
-            *passed = seeds.max(*passed);
+            clean.note(&plan, seeds);
         }
     }
     Ok(Report {

@@ -14,6 +14,7 @@ pub struct Trial {
 /// The test that catches a mutant by a schedule of its own, where no draw finds one.
 pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
+        Mutant::CreatedUnpinned | Mutant::DropDeadTrusted => Some("tests/drops.rs"),
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
         Mutant::LeftInFrontKept => Some("tests/left_in_front.rs"),
         Mutant::MoveNotCounted => Some("tests/moved_lists.rs"),
@@ -306,7 +307,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         DropSeenBefore | DropCreationUnasked => quick(small(coherent(Drops, 3, 2, 20, 0, Random))),
         DropDeadTrusted | DropGoneAtOnce => slow(small(coherent(Drops, 3, 2, 20, 2, Random))),
         CreatedUnpinned | DropUnmasked => slow(small(delegated(Drops, 3, 2, 10, 2))),
-        DroppedNameRead => slow(small(noncoherent(Drops, 3, 2, 30, 0, Random))),
         RepairUnasked | RepairUncounted => quick(coherent(Repairs, 3, 1, 10, 0, Random)),
         AttachScansOnce => quick(noncoherent(Places, 3, 2, 10, 2, Random)),
         InstanceByPlace => slow(coherent(Places, 3, 2, 10, 2, Random)),

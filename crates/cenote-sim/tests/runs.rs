@@ -3,6 +3,7 @@
 mod cached_words;
 mod calibration;
 mod delegated;
+mod drops;
 mod every_step;
 mod left_in_front;
 mod litmus;

@@ -114,7 +114,6 @@ mutants! {
     DropDeadTrusted = "drop-dead-trusted", "a dropped structure is taken over before what its last claimant had begun is over";
     DropViewsUnasked = "drop-views-unasked", "a dropped object store is taken apart while objects of it are viewed";
     DropGoneAtOnce = "drop-gone-at-once", "an entry is free before its header is known to be retired";
-    DroppedNameRead = "dropped-name-read", "a name is taken as it was read although its entry was dropped meanwhile";
     RepairUncounted = "repair-uncounted", "who repairs counts who else is there before it says that it repairs";
     ReplaySkipped = "replay-skipped", "a dead owner's lock is taken over without its log";
     LogsNotApplied = "logs-not-applied", "recovery reads a record before the logs of the dead are applied";

@@ -149,14 +149,15 @@ impl Entry {
     }
 }
 
-/// An entry's contents, if it names something. Begins anew if its name is removed meanwhile.
+/// An entry's contents, if it names something. Begins anew if the name is a lock's and is removed meanwhile. Of what is
+/// dropped meanwhile, the name may be made of two: callers ask whether anything was ([`unless_dropped`]).
 ///
 /// Cost: a load, and a line to three for the name; of a lock a load more, and one for each line.
 fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
     let mem = worker.mem();
     let at = worker.geometry().entry(index);
     loop {
-        // PAIRS WITH: pod::commit::publish::publish_auxiliary, pod::names::rename::make
+        // PAIRS WITH: pod::commit::publish::publish_auxiliary, pod::names::rename::make, pod::names::dropping::mark
         let word = sync_word(at).load(mem);
         let (kind, offset) = (word & KIND_MASK, offset_of(word));
         let entry = |incarnation, name| Entry {
@@ -171,13 +172,8 @@ fn read<M: Memory>(worker: &Worker<M>, index: u32) -> Option<Entry> {
             return None;
         }
         if kind != KIND_LOCK {
-            // Once it is dropped another name may be written there.
-            // PAIRS WITH: pod::names::dropping::mark
-            let is_still = || sync_word(at).load(mem) == word || mutant::is(Mutant::DroppedNameRead);
-            match read_name(mem, at, is_still) {
-                Some(name) => return Some(entry(0, name)),
-                None => continue,
-            }
+            // Once it is dropped another name may be written there: a search begins anew then.
+            return read_name(mem, at, || true).map(|name| entry(0, name));
         }
         let count = match rename::count_of(worker, offset) {
             Ok(count) => count,
