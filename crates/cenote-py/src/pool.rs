@@ -283,9 +283,9 @@ impl Pool {
         Ok((recovered.processes, recovered.workers))
     }
 
-    /// Drops a map, an ordered map, an object store or a task list. Its name is free at once; who has it open gets
-    /// RemovedError, and views of objects stay. Whether all its memory is free: if not, somebody uses it still, and
-    /// what is left comes back with a later call of this or of `collect`.
+    /// Drops a map, an ordered map, an object store, a task list or a group. Its name is free at once; who has it open
+    /// gets RemovedError, and views of objects stay. Whether all its memory is free: if not, somebody uses it still,
+    /// and what is left comes back with a later call of this or of `collect`.
     fn drop(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         let pool = self.open.current()?.0;
         let dropped = py.detach(|| pool.drop_named(name)).map_err(raise)?;

@@ -304,6 +304,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         DeadNotDrained => slow(noncoherent(SecondProcesses, 2, 2, 20, 2, Random)),
         DropsUncounted | DropsUnseen | DropUnwaited => quick(coherent(Drops, 3, 2, 20, 0, Random)),
         DropViewsUnasked => slow(coherent(Drops, 3, 2, 20, 0, Random)),
+        GroupDropUnseen => quick(coherent(GroupDrops, 3, 2, 20, 0, Random)),
         DropSeenBefore | DropCreationUnasked => quick(small(coherent(Drops, 3, 2, 20, 0, Random))),
         DropDeadTrusted | DropGoneAtOnce => slow(small(coherent(Drops, 3, 2, 20, 2, Random))),
         CreatedUnpinned | DropUnmasked => slow(small(delegated(Drops, 3, 2, 10, 2))),

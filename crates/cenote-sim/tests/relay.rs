@@ -35,7 +35,7 @@ fn sleeper<const C: bool>(context: &Context<C>, leased: &Cell<bool>, is_done: &C
         leased.set(true);
         let mut seen = 0;
         while seen < 2 * VISITS {
-            let event_count = group.prepare_wait(&worker);
+            let event_count = group.prepare_wait(&worker).unwrap();
             match group.next(&worker, &mut lease).unwrap() {
                 Some(_) => seen += 1,
                 // So long as to sleep for ever.

@@ -165,8 +165,8 @@ pub enum Structure {
     /// A map of either kind.
     #[error("map")]
     Map,
-    /// What can be dropped: a map of either kind, an object store or a task list.
-    #[error("map, object store or task list")]
+    /// What can be dropped: a map of either kind, an object store, a task list or a group.
+    #[error("map, object store, task list or group")]
     Droppable,
     /// A map without an order.
     #[error("hash map")]

@@ -110,6 +110,7 @@ mutants! {
     DropUnmasked = "drop-unmasked", "recovery takes a structure that was dropped for one that was never published";
     DropSeenBefore = "drop-seen-before", "who claims a dropped structure does not look again whether it is still there";
     DropUnwaited = "drop-unwaited", "a dropped structure is taken apart while others use it";
+    GroupDropUnseen = "group-drop-unseen", "a handle of a group does not look whether it was dropped";
     DropCreationUnasked = "drop-creation-unasked", "a handle takes a structure that was made in the place of its own for its own";
     DropDeadTrusted = "drop-dead-trusted", "a dropped structure is taken over before what its last claimant had begun is over";
     DropViewsUnasked = "drop-views-unasked", "a dropped object store is taken apart while objects of it are viewed";

@@ -165,10 +165,10 @@ fn watchers_calm_down<M: Mapped>() {
             watch.poll(&worker, false);
         }
         assert_eq!(pool.failures().len(), 1, "{:?}", pool.failures());
-        let event_count = group.prepare_wait(&worker);
+        let event_count = group.prepare_wait(&worker).unwrap();
         watch.poll(&worker, false);
         assert_eq!(
-            group.prepare_wait(&worker),
+            group.prepare_wait(&worker).unwrap(),
             event_count,
             "the event count was notified again"
         );

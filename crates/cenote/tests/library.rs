@@ -10,6 +10,7 @@ mod cost;
 mod damaged_maps;
 mod damaged_records;
 mod directory_lock;
+mod dropped_groups;
 mod dropping;
 mod ends;
 mod lease;

@@ -1,4 +1,4 @@
-//! `cenote drop`: drops maps, object stores and task lists by their names.
+//! `cenote drop`: drops maps, object stores, task lists and groups by their names.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use crate::pool::{PoolArg, on_pool};
 pub struct Args {
     #[command(flatten)]
     pool: PoolArg,
-    /// Names of maps, ordered maps, object stores and task lists
+    /// Names of maps, ordered maps, object stores, task lists and groups
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }

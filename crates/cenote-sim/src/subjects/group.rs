@@ -139,7 +139,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     let mut random = random(load.seed, context.thread());
     let worker = Worker::attach(pod, load.guidelines.replicate)?;
     let group = Group::open(&worker, NAME, TOKEN)?;
-    let at = directory::find(&worker, NAME)?.map_or(0, |named| named.offset);
+    let named = directory::find(&worker, NAME)?;
     let mut watch = Watch::default();
     let mut handle: Option<(GroupHandle, bool)> = None;
     gathering.arrive(context);
@@ -152,7 +152,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             }
             (2, sits) => {
                 // As `Membership::next` waits.
-                let event_counts = [Watch::prepare_wait(&worker), group.prepare_wait(&worker)];
+                let event_counts = [Watch::prepare_wait(&worker), group.prepare_wait(&worker)?];
                 watch.poll(&worker, true);
                 handle = sits;
                 let events = match &mut handle {
@@ -175,7 +175,11 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
                 handle = Some((sits, is_new && events == 0));
             }
             // As `fsck` does, while others change it.
-            (_, None) => drop(group::audit(&worker, at)?),
+            (_, None) => {
+                if let Some(named) = &named {
+                    let _ = group::audit(&worker, named)?;
+                }
+            }
         }
     }
     if let Some((handle, _)) = handle {

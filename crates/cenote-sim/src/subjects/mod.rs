@@ -13,6 +13,7 @@ mod drops;
 mod epochs;
 pub(crate) mod gathering;
 mod group;
+mod group_drops;
 mod hash;
 mod holding;
 mod hosts;
@@ -146,6 +147,8 @@ pub enum Subject {
     Repairs,
     /// Maps and object stores that are dropped by their names.
     Drops,
+    /// Groups that are dropped while others use them.
+    GroupDrops,
     /// An object store.
     Objects,
     /// A task list, in three phases.
@@ -203,7 +206,7 @@ pub enum Subject {
 
 impl Subject {
     /// All parts of the library that pools of users have. Indexes made for comparison are run by name.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::Hash,
         Self::Growth,
         Self::Moving,
@@ -226,6 +229,7 @@ impl Subject {
         Self::Places,
         Self::Repairs,
         Self::Drops,
+        Self::GroupDrops,
         Self::Objects,
         Self::Tasks,
         Self::Spin,
@@ -287,6 +291,7 @@ impl Subject {
             Self::Places => "places",
             Self::Repairs => "repairs",
             Self::Drops => "drops",
+            Self::GroupDrops => "group-drops",
             Self::Objects => "objects",
             Self::Tasks => "tasks",
             Self::Spin => "spin",
@@ -436,6 +441,7 @@ impl Subject {
             Self::Epochs => epochs::scenario(load, parameters),
             Self::Repairs => repairs::scenario(load, parameters),
             Self::Drops => drops::scenario(load, parameters),
+            Self::GroupDrops => group_drops::scenario(load, parameters),
             Self::Objects => objects::scenario(load, parameters),
             Self::Tasks => tasks::scenario(load, parameters),
             Self::Spin => locks::scenario(load, LockKind::Spin, parameters),

@@ -1,4 +1,4 @@
-//! Dropping maps, object stores and task lists by their names. Who may do which step, and what a crash leaves:
+//! Dropping maps, object stores, task lists and groups by their names. Who may do which step, and what a crash leaves:
 //! [`pod::names::dropping`](crate::pod::names::dropping).
 
 use std::collections::BTreeMap;
@@ -13,8 +13,11 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::group::Group;
 use crate::pod::instance::crash::{Point, crash_point};
-use crate::pod::names::directory::{self, Entry, KIND_HASH, KIND_OBJECTS, KIND_ORDERED, KIND_TASKS, Named};
+use crate::pod::names::directory::{
+    self, Entry, KIND_GROUP, KIND_HASH, KIND_OBJECTS, KIND_ORDERED, KIND_TASKS, Named,
+};
 use crate::pod::names::dropping::{self, Claim, Claimed, MOMENTS, MOMENTS_OF_OTHERS};
 use crate::pod::tasks::TaskList;
 
@@ -37,7 +40,7 @@ pub(crate) fn drop_named<M: Memory>(worker: &Rc<Worker<M>>, name: &str) -> Resul
     };
     directory::check_name(name)?;
     let can_be = |named: &Named| match named.kind {
-        KIND_HASH | KIND_ORDERED | KIND_OBJECTS | KIND_TASKS => Ok(()),
+        KIND_HASH | KIND_ORDERED | KIND_OBJECTS | KIND_TASKS | KIND_GROUP => Ok(()),
         _ => Err(super::common::kind::other(named.clone())),
     };
     let marked = dropping::mark(worker, name, can_be)?.ok_or_else(absent)?;
@@ -71,9 +74,27 @@ pub(crate) fn finish_dropped<M: Memory>(worker: &Rc<Worker<M>>) -> Result<u32> {
 
 fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry, moments: u32) -> Result<Dropped> {
     match dropping::claim(worker, &entry)? {
-        Claimed::Structure(claim) if claim.wait_for_users(moments)? => take_apart(worker, claim),
-        Claimed::Structure(_) | Claimed::ByAnother => Ok(Dropped::InUse),
+        Claimed::Structure(claim) => {
+            wake_sleepers(worker, &claim);
+            match claim.wait_for_users(moments)? {
+                true => take_apart(worker, claim),
+                false => Ok(Dropped::InUse),
+            }
+        }
+        Claimed::ByAnother => Ok(Dropped::InUse),
         Claimed::Over => Ok(Dropped::Freed),
+    }
+}
+
+/// Wakes those who wait for events of a group, to be told that it was dropped. Nobody else takes it apart meanwhile.
+fn wake_sleepers<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) {
+    let entry = claim.entry();
+    if entry.kind == KIND_GROUP
+        && !entry.is_gone()
+        // Nobody sleeps by one that is damaged.
+        && let Ok(group) = Group::at(worker, entry.offset)
+    {
+        group.notify_all(worker.mem());
     }
 }
 
@@ -109,7 +130,10 @@ impl Finisher {
         let which = (entry.at, claim.number());
         let epoch = match watched.get(&which) {
             Some(epoch) => *epoch,
-            None => claim.epoch(),
+            None => {
+                wake_sleepers(worker, &claim);
+                claim.epoch()
+            }
         };
         self.epochs.insert(which, epoch);
         if claim.is_unused_since(epoch)? && take_apart(worker, claim)? == Dropped::Freed {
@@ -135,6 +159,8 @@ fn clear<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) -> Result<bool
         KIND_HASH => HashMap::at(worker, header, Guidelines::SP)?.clear()?,
         KIND_ORDERED => return OrderedMap::at(worker, header, Guidelines::SP)?.clear(),
         KIND_TASKS => TaskList::at(worker, header)?.clear()?,
+        // It is nothing but a header.
+        KIND_GROUP => {}
         KIND_OBJECTS => {
             let store = ObjectStore::at(worker.clone(), header, Guidelines::SP)?;
             if store.is_any_held()? && !mutant::is(Mutant::DropViewsUnasked) {

@@ -96,15 +96,28 @@ impl BackgroundWork {
             .store(u64::try_from(after.as_millis()).unwrap_or(u64::MAX).max(1));
     }
 
+    /// Forgets groups that were dropped.
     fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Vec<(u64, u32)> {
-        let groups = locked(&self.groups);
-        let groups = groups.iter().map(|group| group.prepare_wait(worker));
-        [Watch::prepare_wait(worker)].into_iter().chain(groups).collect()
+        let mut event_counts = vec![Watch::prepare_wait(worker)];
+        locked(&self.groups).retain(|group| match group.prepare_wait(worker) {
+            Ok(event_count) => {
+                event_counts.push(event_count);
+                true
+            }
+            Err(_) => false,
+        });
+        event_counts
     }
 
     fn wake<M: Memory>(&self, worker: &Worker<M>) {
-        let is_due = |sleeper: &mut Sleeper| sleeper.group.counted(worker) > sleeper.read;
+        let Ok(pin) = worker.pin() else {
+            return;
+        };
+        let is_due = |sleeper: &mut Sleeper| {
+            !sleeper.group.is_there(worker) || sleeper.group.counted(worker) > sleeper.read
+        };
         let due: Vec<Sleeper> = locked(&self.sleepers).extract_if(.., is_due).collect();
+        drop(pin);
         due.into_iter().for_each(|sleeper| wake(sleeper.waker));
     }
 }

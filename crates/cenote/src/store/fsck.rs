@@ -77,7 +77,7 @@ pub struct FsckReport {
     pub objects: Vec<ObjectsReport>,
     /// Each task list.
     pub tasks: Vec<TasksReport>,
-    /// Maps and object stores that were dropped and are still in use.
+    /// Structures that were dropped and are still in use.
     pub dropped: u64,
     /// Processes other than this one that have the pool open.
     pub other_processes: u32,
@@ -275,8 +275,12 @@ impl<M: Memory> Audit<'_, M> {
                 .and_then(|_pin| TaskList::of(worker.clone(), named))
                 .and_then(|list| self.walk_tasks(&list, name)),
             KIND_GROUP => {
-                self.mark(offset, Mark::Reachable);
-                group::audit(worker, offset).map(|audited| self.unchecked(audited, &name))
+                let audited = group::audit(worker, &named);
+                // One that was dropped meanwhile is looked at among those that were.
+                if !matches!(audited, Err(Error::Dropped)) {
+                    self.mark(offset, Mark::Reachable);
+                }
+                audited.map(|audited| self.unchecked(audited, &name))
             }
             // It has an extent of its own, unlike the header of anything else.
             KIND_BASELINE => match locate(worker, offset) {
@@ -324,6 +328,7 @@ impl<M: Memory> Audit<'_, M> {
                 KIND_HASH => HashMap::at(worker.clone(), offset, Guidelines::SP)?
                     .audit(reach, suspect)
                     .map(drop)?,
+                KIND_GROUP => reached.push(offset),
                 KIND_TASKS => TaskList::at(worker.clone(), offset)?
                     .audit(reach, suspect)
                     .map(drop)?,

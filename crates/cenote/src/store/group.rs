@@ -32,7 +32,9 @@ use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Memory};
 use crate::pod::Worker;
 use crate::pod::death::watch::Watch;
+use crate::pod::format::superblock::DEATH_EVENTS;
 use crate::pod::group::{self, Creation, Event, GroupHandle, Member};
+use crate::pod::instance::event_count;
 
 /// How many members and events a group is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +198,8 @@ impl<M: Memory> Group<M> {
                 stop.store(1);
                 let is_ours = !pod.is_forked();
                 if is_ours {
-                    group.notify_all(pod.mem());
+                    // It sleeps by deaths too, and the group may have been dropped.
+                    event_count::notify_all(pod.mem(), DEATH_EVENTS);
                 }
                 is_ours
             }),
@@ -284,7 +287,7 @@ impl<M: Memory> Membership<M> {
             }
             let event_counts = [
                 Watch::prepare_wait(&self.worker),
-                self.group.prepare_wait(&self.worker),
+                self.group.prepare_wait(&self.worker)?,
             ];
             let is_due = self
                 .looked

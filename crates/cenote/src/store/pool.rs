@@ -414,9 +414,9 @@ impl<M: Memory> Pool<M> {
         )
     }
 
-    /// Drops a map, an ordered map, an object store or a task list: its name is free at once, and its memory comes
-    /// back. All other handles on it fail with [`Error::Dropped`](crate::Error::Dropped), in whatever process; views of
-    /// objects stay.
+    /// Drops a map, an ordered map, an object store, a task list or a group: its name is free at once, and its memory
+    /// comes back. All other handles on it fail with [`Error::Dropped`](crate::Error::Dropped), in whatever process;
+    /// views of objects stay, and members of a group lose the events that they have not read.
     ///
     /// An operation that another thread has begun may still take effect. If a thread reads for longer than a tenth of a
     /// second, or an object is viewed or being written, the memory comes back later: with the next call of this
@@ -424,8 +424,8 @@ impl<M: Memory> Pool<M> {
     ///
     /// Cost: as of [`Pool::map`], some round trips, and that of a removal for each key or object.
     ///
-    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind) of a group or a
-    /// lock ([`Pool::remove_lock`] removes those), [`Error::InvalidName`](crate::Error::InvalidName).
+    /// Errors: [`Error::NoSuch`](crate::Error::NoSuch), [`Error::OtherKind`](crate::Error::OtherKind) of a lock
+    /// ([`Pool::remove_lock`] removes those), [`Error::InvalidName`](crate::Error::InvalidName).
     pub fn drop_named(&self, name: &str) -> Result<Dropped> {
         dropping::drop_named(&self.worker()?, name)
     }

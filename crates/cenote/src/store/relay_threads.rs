@@ -49,22 +49,13 @@ impl Relaying {
     /// Starts the polling thread.
     pub(super) fn start<M: Memory>(pod: &Arc<Pod<M>>) -> Result<Self> {
         let shared = Arc::<Shared>::default();
-        let (its_pod, theirs) = (pod.clone(), shared.clone());
-        let (begun, begins) = std::sync::mpsc::sync_channel(1);
-        // A worker belongs to the thread that attaches it.
-        let work = move || match Worker::attach(&its_pod, false) {
-            Ok(worker) => {
-                drop(its_pod);
-                let _ = begun.send(Ok(()));
-                while theirs.ends.load() == 0 {
-                    theirs.relay().search_and_poll(&worker);
-                    std::thread::park_timeout(HEARTBEAT);
-                }
+        let theirs = shared.clone();
+        let thread = attached("cenote-relay", pod, move |worker: &Worker<M>| {
+            while theirs.ends.load() == 0 {
+                theirs.relay().search_and_poll(worker);
+                std::thread::park_timeout(HEARTBEAT);
             }
-            Err(error) => drop(begun.send(Err(error))),
-        };
-        let thread = spawn("cenote-relay", pod, work)?;
-        begins.recv().unwrap_or(Err(Error::Forked))?;
+        })?;
         Ok(Self {
             shared,
             threads: vec![thread],
@@ -93,19 +84,20 @@ impl Relaying {
                 }
             }
         })?);
-        let (theirs, mem, peers) = (self.shared.clone(), pod.mem().clone(), peers.tell.clone());
-        self.threads.push(spawn("cenote-tell", pod, move || {
+        let (theirs, peers) = (self.shared.clone(), peers.tell.clone());
+        let tell = attached("cenote-tell", pod, move |worker: &Worker<M>| {
             while theirs.ends.load() == 0 {
-                let event_counts = theirs.relay().prepare_wait(&mem);
-                if theirs.relay().poll(&mem) {
+                let event_counts = theirs.relay().prepare_wait(worker);
+                if theirs.relay().poll(worker) {
                     for peer in &peers {
                         // An agent that is not there has no sleepers to wake.
                         let _ = sending.send_to(&message, peer);
                     }
                 }
-                mem.kernel().wait(&[], &event_counts, LONGEST);
+                worker.mem().kernel().wait(&[], &event_counts, LONGEST);
             }
-        })?);
+        })?;
+        self.threads.push(tell);
         Ok(())
     }
 }
@@ -134,6 +126,27 @@ fn hears(socket: &UdpSocket, message: &[u8; 16]) -> bool {
             false
         }
     }
+}
+
+/// Starts a thread that is a worker of the pod.
+fn attached<M: Memory>(
+    name: &str,
+    pod: &Arc<Pod<M>>,
+    work: impl FnOnce(&Worker<M>) + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let its_pod = pod.clone();
+    let (begun, begins) = std::sync::mpsc::sync_channel(1);
+    // A worker belongs to the thread that attaches it.
+    let thread = spawn(name, pod, move || match Worker::attach(&its_pod, false) {
+        Ok(worker) => {
+            drop(its_pod);
+            let _ = begun.send(Ok(()));
+            work(&worker);
+        }
+        Err(error) => drop(begun.send(Err(error))),
+    })?;
+    begins.recv().unwrap_or(Err(Error::Forked))?;
+    Ok(thread)
 }
 
 fn spawn<M: Memory>(

@@ -79,7 +79,7 @@ pub struct Stat {
     pub recent: Vec<RecoveryStat>,
     /// Groups.
     pub groups: Vec<GroupStat>,
-    /// Maps and object stores that were dropped, and whose memory has not come back yet.
+    /// Structures that were dropped, and whose memory has not come back yet.
     pub dropped: u64,
     /// Damaged things, of which there are no figures.
     pub damaged: Vec<DamagedStat>,
@@ -466,7 +466,7 @@ impl Things {
                 return Ok(());
             }
             KIND_GROUP => {
-                let group = Group::at(worker, at)?;
+                let group = Group::of(worker, &named)?;
                 self.groups.push(GroupStat {
                     name,
                     members: group.joined(worker)?,

@@ -39,6 +39,8 @@ pub struct Call {
     pub most: u64,
     /// What was retired when it began.
     retired: u64,
+    /// The least of the longest runs when it and later calls began: free, and free or retired.
+    pub longest: (u64, u64),
     /// How often the file system had refused space.
     pub refusals: u64,
     /// How often the thread had waited.
@@ -80,12 +82,15 @@ impl Book {
             holding: self.holding.values().copied().min().unwrap_or(u64::MAX),
             most: self.taken,
             retired: before.retired,
+            longest: before.longest(),
             refusals,
             waits,
         };
         self.calls.insert(thread, call);
         for call in self.calls.values_mut() {
             call.most = call.most.max(self.taken);
+            let (free, with_retired) = before.longest();
+            call.longest = (call.longest.0.min(free), call.longest.1.min(with_retired));
         }
     }
 

@@ -306,15 +306,18 @@ fn judge<const C: bool>(
 ) {
     let now = Snapshot::take(context, worker, shared.frames_max);
     let held = book.held(call, !C, |thread| context.was_killed(thread));
+    // Others may have made room after the call's last attempt: so it must have been there before.
+    let (free, with_retired) = now.longest();
+    let (free, with_retired) = (free.min(call.longest.0), with_retired.min(call.longest.1));
     let longest = match C && call.began_alone() {
-        true => now.longest_with_retired,
-        false => now.longest,
+        true => with_retired,
+        false => free,
     };
     if context.refusals() != call.refusals {
         return;
     }
     let waited = context.waits() - call.waits;
-    let lies_together = now.longest_with_retired >= 2 * frames.max(BLOCK_MAX);
+    let lies_together = with_retired >= 2 * frames.max(BLOCK_MAX);
     if !context.was_anybody_killed()
         && waited < WAITS
         && call.most + now.small + BEGUN <= shared.frames_max
@@ -322,8 +325,8 @@ fn judge<const C: bool>(
     {
         shared.log.fault(format!(
             "{error}: {frames} frames were refused of {} after {waited} waits; at most {} were live or being written, {} of small objects, and with what \
-             is retired {} lie together",
-            shared.frames_max, call.most, now.small, now.longest_with_retired
+             is retired {with_retired} lie together",
+            shared.frames_max, call.most, now.small
         ));
     }
     // The most has what was wanted.

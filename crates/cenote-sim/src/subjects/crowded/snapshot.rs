@@ -36,6 +36,11 @@ impl Longest {
 }
 
 impl Snapshot {
+    /// The longest run of free frames, and of those that are free or retired.
+    pub fn longest(&self) -> (u64, u64) {
+        (self.longest, self.longest_with_retired)
+    }
+
     /// What a worker's pool is now, of which there can be so many frames.
     pub fn take<const C: bool>(context: &Context<C>, worker: &Worker<SimMemory<C>>, frames_max: u64) -> Self {
         let committed = context.peek(COMMITTED.offset()).min(frames_max);

@@ -10,6 +10,7 @@ use crate::pod::Worker;
 use crate::pod::alloc::slab::check_fits;
 use crate::pod::format::record::{State, WorkerRecord};
 use crate::pod::lock;
+use crate::pod::names::directory::Named;
 
 /// Attempts to read a group that others change or hold: at first one after the other, then with sleeps between.
 const ATTEMPTS: u32 = 1_200;
@@ -27,12 +28,17 @@ pub enum Audited {
     Changing,
 }
 
-/// Checks the group at an offset: its header, its lock and what is being appended, its members, the events that a
-/// member or an observer has yet to read. Waits for no lock that a living worker has: it tries again if others change
+/// Checks the group that an entry names: its header, its lock and what is being appended, its members, the events that
+/// a member or an observer has yet to read. Waits for no lock that a living worker has: it tries again if others change
 /// the group meanwhile. It finishes what a dead owner of the lock left, unless the caller only reads.
-pub fn audit<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Audited> {
-    let group = Group::at(worker, at)?;
-    check_fits(worker, "the size of a group", at, GROUP_BYTES)?;
+///
+/// # Errors
+///
+/// [`Error::Dropped`], and any damage.
+pub fn audit<M: Memory>(worker: &Worker<M>, named: &Named) -> Result<Audited> {
+    let _pin = worker.pin()?;
+    let group = Group::of(worker, named)?;
+    check_fits(worker, "the size of a group", named.offset, GROUP_BYTES)?;
     let (layout, mem) = (group.layout, worker.mem());
     // Every change of a group moves one of these words, except reads, which move cursors up to the count.
     let words =

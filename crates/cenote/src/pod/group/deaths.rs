@@ -19,7 +19,7 @@
 use super::Group;
 use super::append::Change;
 use super::event::{Event, EventKind, Member, Status};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
@@ -178,12 +178,16 @@ pub fn hosts_died<M: Memory>(worker: &Worker<M>) -> Result<()> {
     for_each(worker, |group| group.announce_host_deaths(worker))
 }
 
-/// Calls `work` for every group. Returns the first error; goes on with the others all the same.
+/// Calls `work` for every group, pinned. Returns the first error; goes on with the others all the same.
 fn for_each<M: Memory>(worker: &Worker<M>, mut work: impl FnMut(Group) -> Result<()>) -> Result<()> {
     let mut outcome = Ok(());
-    for at in directory::of_kind(worker, KIND_GROUP) {
-        let done = Group::at(worker, at).and_then(&mut work);
-        outcome = outcome.and(done);
+    for named in directory::unnamed_of_kind(worker, KIND_GROUP) {
+        let _pin = worker.pin()?;
+        match Group::of(worker, &named).and_then(&mut work) {
+            // Meanwhile.
+            Err(Error::Dropped) => {}
+            done => outcome = outcome.and(done),
+        }
     }
     outcome
 }

@@ -8,6 +8,7 @@
 //! | 192 | S | events counted | the lock's holder |
 //! | 200 | S | places of members that were ever used | the same |
 //! | 208 | S | the host whose members are being announced dead, plus one; or 0 | the same |
+//! | 216 | S | how many [drops](crate::pod::names::dropping) there had been when it was made | the creator |
 //! | 256 | S | commit: the number of the event that is being appended, or 0 | the same |
 //! | 320 | S | what is being appended, 20 words | the same |
 //! | 512 | S | members, 128 bytes each | the same; the cursor, 64 bytes in, the member |

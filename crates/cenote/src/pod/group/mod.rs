@@ -15,6 +15,9 @@
 //! **Members.** A member is a worker under a name. A worker that joins under a name that left or died has rejoined. A
 //! member's words in the table belong to the lock's holder, but for its cursor.
 //!
+//! **Drops.** A group can be [dropped](crate::pod::names::dropping) while others use it: a worker that
+//! reads or writes its words is pinned, and has checked that it is still there.
+//!
 //! **Crash.** See `append`; the lock is one of [`lock`](crate::pod::lock), taken over from the dead. An observer's
 //! place is written without an event, its status last. The death notices of a host begin with the event of its death;
 //! the next holder of the lock finishes them.
@@ -44,9 +47,12 @@ use crate::pod::alloc::heap;
 use crate::pod::format::host_entry::HostInstance;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
+use crate::pod::instance::worker::Pin;
 use crate::pod::instance::worker::Worker;
 use crate::pod::lock::{self, Held};
-use crate::pod::names::directory::{self, KIND_GROUP};
+use crate::pod::names::directory::{self, KIND_GROUP, Named};
+use crate::pod::names::dropping::{self, Check, Identity};
+use crate::pod::names::open::opened;
 
 /// Events that a join makes room for: its own, its end, the death of its host.
 const EVENTS_A_JOIN: u64 = 1 + EVENTS_KEPT;
@@ -59,6 +65,7 @@ pub struct Group {
     layout: Layout,
     members: u64,
     events: u64,
+    identity: Identity,
 }
 
 /// What a new group is made with.
@@ -78,6 +85,7 @@ pub struct GroupHandle {
     place: u64,
     identity: u64,
     read: u64,
+    check: Check,
 }
 
 impl GroupHandle {
@@ -105,35 +113,47 @@ impl Group {
         let members = creation.members.clamp(1, MEMBERS_MAX);
         let events = creation.events.clamp(EVENTS_A_JOIN, EVENTS_MAX);
         let build = || build(worker, token, creation.salt, members, events);
-        let named = directory::find_or_create(worker, name, KIND_GROUP, build)?;
-        Self::admit(worker, named, token)
+        let find = || directory::find_or_create(worker, name, KIND_GROUP, build).map(Some);
+        let group = opened(worker, find, |named| Self::admit(worker, named, token))?;
+        group.ok_or_else(|| no_such(name))
     }
 
     /// Opens the group of a name with its token, if there is one.
     pub fn open<M: Memory>(worker: &Worker<M>, name: &str, token: &[u8]) -> Result<Self> {
-        let named = directory::find(worker, name)?.ok_or_else(|| Error::NoSuch {
-            kind: Structure::Group,
-            name: name.to_owned(),
-        })?;
-        Self::admit(worker, named, token)
+        let group = opened(
+            worker,
+            || directory::find(worker, name),
+            |named| Self::admit(worker, named, token),
+        )?;
+        group.ok_or_else(|| no_such(name))
     }
 
-    fn admit<M: Memory>(worker: &Worker<M>, named: directory::Named, token: &[u8]) -> Result<Self> {
-        if named.kind != KIND_GROUP {
-            return Err(Error::OtherKind {
-                name: named.name,
-                kind: Found::IsNot(Structure::Group),
-            });
-        }
-        let group = Self::at(worker, named.offset)?;
+    fn admit<M: Memory>(worker: &Worker<M>, named: Named, token: &[u8]) -> Result<Self> {
+        let group = Self::of(worker, &named)?;
         match token::fits(worker, group.layout, token) {
             true => Ok(group),
             false => Err(Error::WrongToken { name: named.name }),
         }
     }
 
-    /// The group at an offset, without a check of its token.
+    /// The group that an entry names, unless it has been dropped. The worker is pinned.
+    pub fn of<M: Memory>(worker: &Worker<M>, named: &Named) -> Result<Self> {
+        if named.kind != KIND_GROUP {
+            return Err(Error::OtherKind {
+                name: named.name.clone(),
+                kind: Found::IsNot(Structure::Group),
+            });
+        }
+        let identity = Identity::of(worker, named).ok_or(Error::Dropped)?;
+        Self::with(worker, named.offset, identity)
+    }
+
+    /// The group at an offset, without a check of its token. Nobody takes it apart meanwhile.
     pub fn at<M: Memory>(worker: &Worker<M>, at: u64) -> Result<Self> {
+        Self::with(worker, at, Identity::UNCHECKED)
+    }
+
+    fn with<M: Memory>(worker: &Worker<M>, at: u64, identity: Identity) -> Result<Self> {
         worker.check("a group", at, GROUP_BYTES)?;
         let mem = worker.mem();
         let (magic, members, events) = (
@@ -149,25 +169,46 @@ impl Group {
             layout: Layout(at),
             members,
             events,
+            identity,
         })
     }
 
-    /// The event count that is notified when there is an event; see [`event_count`].
-    pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> (u64, u32) {
-        event_count::prepare_wait(worker.mem(), self.layout.event_count())
+    /// Pins the worker. Fails if the group was dropped.
+    fn pin<'w, M: Memory>(&self, worker: &'w Worker<M>) -> Result<Pin<'w, M>> {
+        let pin = worker.pin()?;
+        match self.is_there(worker) {
+            true => Ok(pin),
+            false => Err(Error::Dropped),
+        }
     }
 
-    /// The event counts of all groups, but of those that are damaged.
+    /// Whether it has not been dropped. The worker is pinned.
     ///
-    /// Cost: a load for each entry of the directory; three for each group.
-    pub fn event_counts<M: Memory>(worker: &Worker<M>) -> Vec<SyncWord> {
-        let groups = directory::of_kind(worker, KIND_GROUP).into_iter();
-        groups
-            .filter_map(|at| Some(Self::at(worker, at).ok()?.layout.event_count()))
-            .collect()
+    /// Cost: two sync loads.
+    pub fn is_there<M: Memory>(&self, worker: &Worker<M>) -> bool {
+        mutant::is(Mutant::GroupDropUnseen) || self.identity.is_there(worker)
     }
 
-    /// Events so far.
+    /// What a thread needs to sleep until there is an event; see [`event_count`].
+    pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Result<(u64, u32)> {
+        let _pin = self.pin(worker)?;
+        Ok(event_count::prepare_wait(worker.mem(), self.event_count()))
+    }
+
+    /// The event count that is notified when there is an event, or the group is dropped.
+    pub fn event_count(&self) -> SyncWord {
+        self.layout.event_count()
+    }
+
+    /// All groups, but for those that are damaged. The worker is pinned.
+    ///
+    /// Cost: a load for each entry of the directory; five for each group.
+    pub fn every<M: Memory>(worker: &Worker<M>) -> Vec<Self> {
+        let groups = directory::unnamed_of_kind(worker, KIND_GROUP).into_iter();
+        groups.filter_map(|named| Self::of(worker, &named).ok()).collect()
+    }
+
+    /// Events so far. The worker is pinned, and the group was there since.
     pub fn counted<M: Memory>(&self, worker: &Worker<M>) -> u64 {
         // PAIRS WITH: pod::group::append::apply
         self.layout.counted().load(worker.mem())
@@ -241,6 +282,7 @@ impl Group {
     ///
     /// Cost: the lock, and eight loads a member.
     pub fn members<M: Memory>(&self, worker: &Worker<M>) -> Result<Vec<Member>> {
+        let _pin = self.pin(worker)?;
         let held = self.enter(worker)?;
         let mut members = self.all(worker)?;
         drop(held);
@@ -248,7 +290,7 @@ impl Group {
         Ok(members.into_iter().map(|(_, member)| member).collect())
     }
 
-    /// How many living members there are.
+    /// How many living members there are. The worker is pinned, and the group was there since.
     ///
     /// Cost: one load for each place.
     pub fn joined<M: Memory>(&self, worker: &Worker<M>) -> Result<u64> {
@@ -299,6 +341,7 @@ impl Group {
                 max: MEMBER_NAME_MAX,
             });
         }
+        let _pin = self.pin(worker)?;
         let held = self.enter(worker)?;
         self.notify_of_the_gone(worker)?;
         let members = self.all(worker)?;
@@ -343,6 +386,7 @@ impl Group {
             place,
             identity,
             read,
+            check: Check::new(self.identity),
         })
     }
 
@@ -351,6 +395,7 @@ impl Group {
     /// Cost: as [`Group::join`], with fewer stores.
     pub fn observe<M: Memory>(&self, worker: &Worker<M>) -> Result<GroupHandle> {
         let mem = worker.mem();
+        let _pin = self.pin(worker)?;
         let held = self.enter(worker)?;
         self.notify_of_the_gone(worker)?;
         let place = self.free_place(&self.all(worker)?)?;
@@ -378,6 +423,7 @@ impl Group {
             place,
             identity,
             read,
+            check: Check::new(self.identity),
         })
     }
 
@@ -423,6 +469,7 @@ impl Group {
     ///
     /// Cost: the lock and about sixty sync stores.
     pub fn leave<M: Memory>(&self, worker: &Worker<M>, handle: GroupHandle) -> Result<()> {
+        let _pin = self.pin(worker)?;
         let held = self.enter(worker)?;
         let member = self.member(worker, handle.place)?;
         mutant::also(Mutant::GroupNotifiedEarly, || self.notify_all(worker.mem()));
@@ -468,9 +515,13 @@ impl Group {
 
     /// The next event that the handle's place has not read, if there is one.
     ///
-    /// Cost: one load if there is none; nine loads and a store if there is.
+    /// Cost: a pin, and one load if there is none; nine loads and a store if there is.
     pub fn next<M: Memory>(&self, worker: &Worker<M>, handle: &mut GroupHandle) -> Result<Option<Event>> {
         let mem = worker.mem();
+        let _pin = worker.pin()?;
+        if !mutant::is(Mutant::GroupDropUnseen) {
+            handle.check.confirm(worker)?;
+        }
         if self.counted(worker) <= handle.read {
             return Ok(None);
         }
@@ -495,6 +546,13 @@ impl Group {
             }
         }
         Ok(false)
+    }
+}
+
+fn no_such(name: &str) -> Error {
+    Error::NoSuch {
+        kind: Structure::Group,
+        name: name.to_owned(),
     }
 }
 
@@ -528,6 +586,7 @@ fn build<M: Memory>(worker: &Worker<M>, token: &[u8], salt: u64, members: u64, e
     {
         unpublished(at + 8 * n as u64, 8).write_word(mem, word);
     }
+    dropping::write_created(worker, at, KIND_GROUP);
     // With the next fence, which comes before it is published.
     mem.write_back(at, GROUP_BYTES);
     Ok(at)

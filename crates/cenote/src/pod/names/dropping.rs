@@ -1,4 +1,5 @@
-//! Dropping what a name stands for: a map, an object store or a task list goes, while others have handles on it.
+//! Dropping what a name stands for: a map, an object store, a task list or a group goes, while others have handles on
+//! it.
 //!
 //! **Words.** [`DROPS`] counts drops. The first word of an entry has [`DROPPED`] set from the moment of the drop on,
 //! and is [`GONE`] when the header has been retired. Its second word names the worker that takes the dropped structure
@@ -31,7 +32,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::directory::{self, Entry, KIND_TASKS, Named};
+use super::directory::{self, Entry, KIND_GROUP, KIND_TASKS, Named};
 use crate::error::{Error, Result};
 use crate::memory::checked::{published, sync_word, unpublished};
 use crate::memory::{Memory, SyncWord};
@@ -51,6 +52,8 @@ use crate::pod::reclaim::collect;
 const CREATED_AT: u64 = 120;
 /// The same in a task list, which has a word for all workers in that line.
 const CREATED_AT_OF_TASKS: u64 = 48;
+/// The same in a group, whose words are used past the cache once it is published.
+const CREATED_AT_OF_GROUPS: u64 = 216;
 /// Where an entry names the worker that takes its structure apart.
 const CLAIMANT_AT: u64 = 8;
 /// How long a claimant waits for readers before it gives the claim back: a tenth of a second.
@@ -68,6 +71,7 @@ fn created_at(header: u64, kind: u64) -> u64 {
     header
         + match kind {
             KIND_TASKS => CREATED_AT_OF_TASKS,
+            KIND_GROUP => CREATED_AT_OF_GROUPS,
             _ => CREATED_AT,
         }
 }
@@ -119,8 +123,10 @@ impl Identity {
 }
 
 fn created<M: Memory>(worker: &Worker<M>, word: u64) -> u64 {
-    let at = created_at(offset_of(word), word & KIND_MASK);
+    let kind = word & KIND_MASK;
+    let at = created_at(offset_of(word), kind);
     match worker.check("a header", at, 8) {
+        Ok(()) if kind == KIND_GROUP => sync_word(at).load(worker.mem()),
         Ok(()) => published(at, 8).read_word(worker.mem()),
         Err(_) => u64::MAX,
     }
