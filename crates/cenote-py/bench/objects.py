@@ -1,25 +1,32 @@
 """Objects between processes: Cenote beside what people use now, in one run, interleaved.
 
-    python crates/cenote-py/bench/objects.py [--rounds N] [--json] [--peers cenote,shared_memory,file,ray]
+    pip install -r crates/cenote-py/bench/requirements.txt
+    python crates/cenote-py/bench/objects.py [--rounds N] [--json] [--peers cenote,shared_memory,...]
 
 One process stores arrays of bytes, another one gets each of them, looks at its first and last byte, and gets it again:
 when it gets one first, nothing of it is in the processor's caches, nor, where the arrays are large, is anything else
-that a get needs. A round has all stores, one after the other; figures are medians of the rounds' medians, in microseconds. `copy` is what copying the
-bytes to memory that is there already takes: no store can put faster. Ray is measured if it is installed.
+that a get needs. A round has all stores, one after the other; figures are medians of the rounds' medians, in
+microseconds. `copy` is what copying the bytes to memory that is there already takes: no store can put faster.
+
+The stores are in `peers.py`. Those whose packages are not installed are left out. The servers of those that have one
+run on this machine, for as long as the benchmark does. Mooncake's is asked for by name, as it listens on more than the
+loopback interface: `--peers cenote,mooncake,mooncake_hot`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
-import os
+import signal
 import statistics
+import sys
 import tempfile
 import time
-from multiprocessing import shared_memory
 
 import numpy
+from peers import DEFAULT, STORES
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = {"1 KiB": KIB, "128 KiB": 128 * KIB, "1 MiB": MIB, "125 MiB": 125 * MIB}
@@ -28,81 +35,6 @@ SIZES = {"1 KiB": KIB, "128 KiB": 128 * KIB, "1 MiB": MIB, "125 MiB": 125 * MIB}
 def count(size: int) -> int:
     """Objects of a size in a round."""
     return max(6, min(200, 256 * MIB // size))
-
-
-class Cenote:
-    """`Objects` of a pool."""
-
-    name = "cenote"
-
-    def __init__(self, folder: str) -> None:
-        import cenote
-
-        self.pool = cenote.Pool(f"{folder}/pool", size="1GiB", max="4GiB")
-        self.objects = self.pool.objects("objects")
-
-    def put(self, key: str, data: numpy.ndarray) -> object:
-        assert self.objects.put(key, data)
-        return key
-
-    def get(self, key: str, _handle: object) -> numpy.ndarray:
-        return self.objects[key].array()
-
-    def delete(self, key: str, _handle: object) -> None:
-        assert self.objects.delete(key)
-
-
-class SharedMemory:
-    """`multiprocessing.shared_memory`: a block of its own for each object."""
-
-    name = "shared_memory"
-
-    def __init__(self, folder: str) -> None:
-        self.prefix = os.path.basename(folder)
-        self.blocks = {}
-
-    def put(self, key: str, data: numpy.ndarray) -> object:
-        block = shared_memory.SharedMemory(f"{self.prefix}-{key}", create=True, size=data.nbytes)
-        numpy.frombuffer(block.buf, "u1", data.nbytes)[:] = data
-        self.blocks[key] = block
-        return data.nbytes
-
-    def get(self, key: str, handle: object) -> numpy.ndarray:
-        block = shared_memory.SharedMemory(f"{self.prefix}-{key}")
-        self.blocks[key] = block
-        return numpy.frombuffer(block.buf, "u1", handle)
-
-    def delete(self, key: str, _handle: object) -> None:
-        block = self.blocks.pop(key)
-        block.unlink()
-        block.close()
-
-    def forget(self, key: str) -> None:
-        self.blocks.pop(key).close()
-
-
-class Files:
-    """A file on tmpfs for each object, mapped by the reader."""
-
-    name = "file"
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def put(self, key: str, data: numpy.ndarray) -> object:
-        with open(f"{self.folder}/{key}.new", "wb") as file:
-            file.write(data)
-        os.rename(f"{self.folder}/{key}.new", f"{self.folder}/{key}")
-        return None
-
-    def get(self, key: str, _handle: object) -> numpy.ndarray:
-        return numpy.memmap(f"{self.folder}/{key}", "u1", "r")
-
-    def delete(self, key: str, _handle: object) -> None:
-        os.unlink(f"{self.folder}/{key}")
-
-
-STORES = {store.name: store for store in (Cenote, SharedMemory, Files)}
 
 
 def serve(kind: str, folder: str, link) -> None:
@@ -121,16 +53,25 @@ def serve(kind: str, folder: str, link) -> None:
                 if hasattr(store, "forget"):
                     store.forget(key)
         link.send((first, again))
+    if hasattr(store, "close"):
+        store.close()
 
 
 class Pair:
-    """A store, and another process that gets what is stored."""
+    """A store, its server if it has one, and another process that gets what is stored."""
 
     def __init__(self, kind: str, folder: str) -> None:
-        self.store = STORES[kind](folder)
-        self.link, theirs = multiprocessing.get_context("spawn").Pipe()
-        self.process = multiprocessing.get_context("spawn").Process(target=serve, args=(kind, folder, theirs))
-        self.process.start()
+        with contextlib.ExitStack() as ends:
+            if hasattr(STORES[kind], "server"):
+                ends.enter_context(STORES[kind].server(folder))
+            self.store = STORES[kind](folder)
+            if hasattr(self.store, "close"):
+                ends.callback(self.store.close)
+            self.link, theirs = multiprocessing.get_context("spawn").Pipe()
+            self.process = multiprocessing.get_context("spawn").Process(target=serve, args=(kind, folder, theirs))
+            self.process.start()
+            theirs.close()
+            self.ends = ends.pop_all()
 
     def round(self, size: int, number: int) -> tuple[float, float, float]:
         data = numpy.full(size, 7, "u1")
@@ -147,8 +88,12 @@ class Pair:
         return statistics.median(puts), statistics.median(first), statistics.median(again)
 
     def end(self) -> None:
-        self.link.send(None)
-        self.process.join()
+        with self.ends:
+            with contextlib.suppress(BrokenPipeError):
+                self.link.send(None)
+            self.process.join(10)
+            self.process.kill()
+            self.process.join()
 
 
 class Ray:
@@ -159,6 +104,7 @@ class Ray:
 
         self.ray = ray
         ray.init(num_cpus=2, object_store_memory=1 << 30, include_dashboard=False, log_to_driver=False)
+        end_in_order()  # Ray has set a handler that aborts.
 
         @ray.remote
         class Getter:
@@ -190,6 +136,11 @@ class Ray:
         self.ray.shutdown()
 
 
+def end_in_order() -> None:
+    """Ends servers and removes files when this process is told to end, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+
+
 class Copy:
     """Copying to memory that is there already, and as much of it, which is what a put cannot do without."""
 
@@ -203,38 +154,31 @@ class Copy:
             times.append((time.perf_counter_ns() - began) / 1000)
         return statistics.median(times), float("nan"), float("nan")
 
-    def end(self) -> None:
-        pass
-
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--json", action="store_true", help="a JSON object a line")
-    options.add_argument("--peers", default="cenote,shared_memory,file,ray")
+    options.add_argument("--peers", default=",".join([*DEFAULT, "ray"]))
     asked = options.parse_args()
     names = asked.peers.split(",")
-    with tempfile.TemporaryDirectory(prefix="cenote-bench-", dir="/dev/shm") as folder:
+    if unknown := set(names) - {*STORES, "ray"}:
+        options.error(f"no store is called {unknown.pop()!r}; there are {', '.join([*STORES, 'ray'])}")
+    end_in_order()
+    with tempfile.TemporaryDirectory(prefix="cenote-bench-", dir="/dev/shm") as folder, contextlib.ExitStack() as ends:
         pairs = {"copy": Copy()}
         for name in names:
-            if name == "ray":
-                try:
-                    pairs[name] = Ray()
-                except ImportError:
-                    print("ray is not installed, and not measured")
-            elif name in STORES:
-                pairs[name] = Pair(name, folder)
+            try:
+                pairs[name] = Ray() if name == "ray" else Pair(name, folder)
+            except ImportError as error:
+                print(f"{name} is not measured: {error}", file=sys.stderr)
             else:
-                options.error(f"no store is called {name!r}; there are {', '.join([*STORES, 'ray'])}")
-        try:
-            found = {(name, size): [] for size in SIZES for name in pairs}
-            for number in range(asked.rounds):
-                for size, nbytes in SIZES.items():
-                    for name, pair in pairs.items():
-                        found[name, size].append(pair.round(nbytes, number))
-        finally:
-            for pair in pairs.values():
-                pair.end()
+                ends.callback(pairs[name].end)
+        found = {(name, size): [] for size in SIZES for name in pairs}
+        for number in range(asked.rounds):
+            for size, nbytes in SIZES.items():
+                for name, pair in pairs.items():
+                    found[name, size].append(pair.round(nbytes, number))
     if not asked.json:
         print(f"{'':14} {'':8} {'put, µs':>12} {'of a copy':>10} {'get, µs':>10} {'again, µs':>10}")
     for size in SIZES:

@@ -56,3 +56,15 @@ def test_what_cannot_be_dropped(pool):
         pool.drop("lock")
     with pytest.raises(TypeError):
         pool.drop(7)
+
+
+def test_members_of_a_group_are_told(pool):
+    group = pool.group("group", b"token")
+    with group.join("me") as membership:
+        assert membership.next(1).kind == "joined"
+        code = f"import cenote; cenote.Pool({str(pool.path)!r}).drop('group')"
+        waiter = subprocess.Popen([sys.executable, "-c", code])
+        with pytest.raises(cenote.RemovedError, match="dropped"):
+            membership.next(60)
+        assert waiter.wait() == 0
+    assert pool.group("group", b"another token").members() == []

@@ -11,6 +11,7 @@ Needs the package `lmcache` (`pip install 'cenote[lmcache]'`).
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,9 @@ from lmcache.v1.platform import create_event_notifier
 from cenote import Error, FullError, _chunks
 
 logger = init_logger(__name__)
+
+# Bytes that a thread copies in the time of waking some other threads.
+_PART_BYTES = 1 << 20
 
 
 class CenoteL2AdapterConfig(L2AdapterConfigBase):
@@ -61,6 +65,32 @@ def _id(key: Any) -> bytes:
     return fields.encode() + key.chunk_hash
 
 
+def _parts(chunks: list[Any], threads: int) -> list[range]:
+    """The chunks of a task, divided between the threads where there is much to copy."""
+    nbytes = sum(memoryview(chunk.byte_array).nbytes for chunk in chunks)
+    parts = max(1, min(threads, len(chunks), nbytes // _PART_BYTES))
+    bounds = [len(chunks) * n // parts for n in range(parts + 1)]
+    return [range(begin, end) for begin, end in itertools.pairwise(bounds)]
+
+
+class _Parts:
+    """The parts of a task that different threads do."""
+
+    def __init__(self, parts: int) -> None:
+        self._lock = threading.Lock()
+        self._left = parts
+        self.done: list[Any] = []
+        self.is_whole = True
+
+    def end(self, done: list[Any], is_whole: bool = True) -> bool:
+        """Ends a part; whether it is the last."""
+        with self._lock:
+            self.done += done
+            self.is_whole &= is_whole
+            self._left -= 1
+            return self._left == 0
+
+
 class CenoteL2Adapter(L2AdapterInterface):
     """Chunks of KV caches as objects of a pool."""
 
@@ -72,6 +102,7 @@ class CenoteL2Adapter(L2AdapterInterface):
         self._store_event = create_event_notifier()
         self._lookup_event = create_event_notifier()
         self._load_event = create_event_notifier()
+        self._threads = config.threads
         self._executor = ThreadPoolExecutor(config.threads, "cenote-lmcache")
         self._lock = threading.Lock()
         self._last_task = 0
@@ -96,30 +127,33 @@ class CenoteL2Adapter(L2AdapterInterface):
             return self._last_task
 
     def submit_store_task(self, keys: list[Any], objects: list[Any]) -> int:
-        task = self._next_task()
-        self._executor.submit(self._store, task, keys, objects)
+        task, parts = self._next_task(), _parts(objects, self._threads)
+        shared = _Parts(len(parts))
+        for part in parts:
+            self._executor.submit(self._store, task, shared, part, keys, objects)
         return task
 
-    def _store(self, task: int, keys: list[Any], objects: list[Any]) -> None:
-        stored, sizes, is_whole = [], [], True
+    def _store(self, task: int, shared: _Parts, part: range, keys: list[Any], objects: list[Any]) -> None:
+        stored: list[tuple[Any, int]] = []
+        is_whole = False
         try:
-            for key, chunk in zip(keys, objects, strict=True):
-                data = memoryview(chunk.byte_array)
-                if self._objects.put(_id(key), data):
-                    stored.append(key)
-                    sizes.append(data.nbytes)
+            for n in part:
+                data = memoryview(objects[n].byte_array)
+                if self._objects.put(_id(keys[n]), data):
+                    stored.append((keys[n], data.nbytes))
+            is_whole = True
         except FullError as error:
             logger.warning("a chunk was not stored: %s", error)
-            is_whole = False
         except Exception:
             logger.exception("chunks were not stored")
-            is_whole = False
+        if not shared.end(stored, is_whole):
+            return
         try:
-            if stored:
-                self._notify_keys_stored(stored, sizes)
+            if shared.done:
+                self._notify_keys_stored([key for key, _ in shared.done], [size for _, size in shared.done])
         finally:
             with self._lock:
-                self._stored[task] = L2StoreResult(is_whole, sum(sizes))
+                self._stored[task] = L2StoreResult(shared.is_whole, sum(size for _, size in shared.done))
             self._store_event.notify()
 
     def pop_completed_store_tasks(self) -> dict[int, L2StoreResult]:
@@ -168,26 +202,36 @@ class CenoteL2Adapter(L2AdapterInterface):
         task = self._next_task()
         with self._lock:
             views = [self._views[key][-1] if key in self._views else None for key in keys]
-        self._executor.submit(self._load, task, keys, views, objects)
+        parts = _parts(objects, self._threads)
+        shared = _Parts(len(parts))
+        for part in parts:
+            theirs = views[part.start : part.stop]
+            self._executor.submit(self._load, task, shared, part, keys, theirs, objects)
         return task
 
-    def _load(self, task: int, keys: list[Any], views: list[Any], objects: list[Any]) -> None:
-        loaded, accessed = Bitmap(len(keys)), []
-        for n, key in enumerate(keys):
+    def _load(
+        self, task: int, shared: _Parts, part: range, keys: list[Any], views: list[Any], objects: list[Any]
+    ) -> None:
+        done = []
+        for n, view in zip(part, views, strict=True):
             try:
                 # One that was not locked may have gone.
-                view = views[n] if views[n] is not None else self._objects.get(_id(key))
+                view = view if view is not None else self._objects.get(_id(keys[n]))
                 if view is not None:
                     view.readinto(objects[n].byte_array)
-                    loaded.set(n)
-                    accessed.append(key)
+                    done.append(n)
             except Exception:
                 logger.exception("a chunk was not loaded")
         view = None
         views.clear()
+        if not shared.end(done):
+            return
+        loaded = Bitmap(len(keys))
+        for n in shared.done:
+            loaded.set(n)
         try:
-            if accessed:
-                self._notify_keys_accessed(accessed)
+            if shared.done:
+                self._notify_keys_accessed([keys[n] for n in shared.done])
         finally:
             with self._lock:
                 self._loaded[task] = loaded

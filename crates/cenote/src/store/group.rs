@@ -326,7 +326,7 @@ impl<M: Memory> Membership<M> {
         NextEvent { membership: self }
     }
 
-    /// Leaves the group. The others get an event.
+    /// Leaves the group, unless it has been dropped. The others get an event.
     ///
     /// Cost: the group's lock, about sixty sync stores.
     pub fn leave(mut self) -> Result<()> {
@@ -338,7 +338,11 @@ impl<M: Memory> Membership<M> {
             return Err(Error::Forked);
         }
         match self.handle.take() {
-            Some(handle) => self.group.leave(&self.worker, handle),
+            Some(handle) => match self.group.leave(&self.worker, handle) {
+                // With all members.
+                Err(Error::Dropped) => Ok(()),
+                left => left,
+            },
             None => Ok(()),
         }
     }
