@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::packages::{self, Needed};
 use crate::process;
@@ -44,6 +45,14 @@ impl Suite {
         }
     }
 
+    /// Within what time its tests end, also with many more kills than they have by default.
+    fn limit(self) -> Duration {
+        match self {
+            Self::Package => process::LIMIT_DEFAULT,
+            Self::Lmcache | Self::Ray => 6 * process::LIMIT_DEFAULT,
+        }
+    }
+
     /// What is built: speed is looked at in none but those of other packages.
     fn profile(self) -> &'static str {
         match self {
@@ -80,7 +89,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<(), String> {
     tests
         .args(["-m", "pytest", "-q", suite.tests()])
         .current_dir(root);
-    called(tests)
+    process::run(tests, suite.limit()).map_err(|failure| failure.to_string())
 }
 
 /// Makes the virtual environment.
