@@ -94,7 +94,7 @@ fn exchanges_of_different_words_hardly_ever_meet() {
 #[test]
 fn figures_have_the_papers_numbers_and_ours() {
     for name in ["pcc/fig5", "pcc/fig12"] {
-        let figure = make(name, &std::env::temp_dir(), &|_, _| {}).unwrap();
+        let figure = make(name, &std::env::temp_dir(), None, &|_, _| {}).unwrap();
         let table = figure.table();
         assert!(table.contains("simulated") && table.contains("paper"), "{table}");
         for row in figure
@@ -116,7 +116,7 @@ fn figures_have_the_papers_numbers_and_ours() {
             serde_json::from_str(&std::fs::read_to_string(files.json).unwrap()).unwrap();
         assert_eq!(numbers["rows"].as_array().unwrap().len(), figure.rows.len());
     }
-    let unknown = make("pcc/fig99", &std::env::temp_dir(), &|_, _| {})
+    let unknown = make("pcc/fig99", &std::env::temp_dir(), None, &|_, _| {})
         .unwrap_err()
         .to_string();
     assert_eq!(
@@ -193,7 +193,7 @@ fn contended_additions_take_turns() {
 /// is the order of magnitude.
 #[test]
 fn contended_exchanges_take_what_others_have_measured() {
-    let figure = make("machine/contention", &std::env::temp_dir(), &|_, _| {}).unwrap();
+    let figure = make("machine/contention", &std::env::temp_dir(), None, &|_, _| {}).unwrap();
     let compared: Vec<_> = figure.rows.iter().filter(|row| row.ratio.is_some()).collect();
     assert_eq!(compared.len(), 36);
     for row in compared {

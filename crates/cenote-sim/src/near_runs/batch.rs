@@ -1,13 +1,15 @@
 //! Batches, drawn one after the other.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use cenote_near::map::Operation;
 use cenote_ycsb::{Action, Scatter, Skewed, Spec, Stream, key_of_record};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Plan, Work};
+use super::text::{Text, last_passage};
+use super::{Plan, TextWork, Work};
 
 /// Keys that a scan finds: the paper expects 32 to 1,024, of which this is the geometric middle.
 const SCAN_KEYS: u64 = 181;
@@ -79,20 +81,27 @@ enum Source {
         /// The value of each record.
         values: Vec<u64>,
     },
+    Text {
+        work: TextWork,
+        text: Arc<Text>,
+        /// The next word to be inserted.
+        next: usize,
+        random: Xoshiro256PlusPlus,
+    },
 }
 
 impl Batches {
     /// Those of a plan.
     pub fn new(plan: &Plan) -> Self {
-        let source = match plan.work {
+        let source = match &plan.work {
             Work::Each(kind) => Source::Each {
-                kind,
+                kind: *kind,
                 skewed: Skewed::new(plan.keys, plan.alpha),
                 scatter: Scatter::new(plan.keys),
                 random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
             },
             Work::Ycsb(workload) => {
-                let mut spec = Spec::new(workload, plan.keys);
+                let mut spec = Spec::new(*workload, plan.keys);
                 (spec.theta, spec.seed) = (plan.alpha, plan.seed);
                 spec.operations = u64::MAX;
                 Source::Ycsb {
@@ -100,10 +109,17 @@ impl Batches {
                     values: (0..plan.keys).collect(),
                 }
             }
+            Work::Text(work, text) => Source::Text {
+                work: *work,
+                text: text.clone(),
+                next: plan.keys as usize,
+                random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
+            },
         };
-        let has_scans = match plan.work {
-            Work::Each(kind) => kind == Kind::Scan,
+        let has_scans = match &plan.work {
+            Work::Each(kind) => *kind == Kind::Scan,
             Work::Ycsb(workload) => workload.mix().scan > 0,
+            Work::Text(..) => false,
         };
         Self {
             size: if has_scans {
@@ -120,6 +136,26 @@ impl Batches {
     pub fn draw(&mut self) -> Vec<Operation> {
         let apart = u64::MAX / self.keys.max(1);
         match &mut self.source {
+            Source::Text {
+                work: TextWork::Last,
+                text,
+                random,
+                ..
+            } => (0..self.size)
+                .map(|_| Operation::Predecessor(last_passage(text.key(random.next_u64() as usize))))
+                .collect(),
+            Source::Text {
+                work: TextWork::Insert,
+                text,
+                next,
+                ..
+            } => {
+                let from = *next;
+                *next += self.size;
+                (from..*next)
+                    .map(|word| Operation::Insert(text.key(word), word as u64))
+                    .collect()
+            }
             Source::Each {
                 kind,
                 skewed,

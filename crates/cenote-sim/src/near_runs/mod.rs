@@ -5,6 +5,9 @@
 //! a zipfian distribution over the loaded keys, whose ranks are scattered over them.
 
 mod batch;
+mod text;
+
+use std::sync::Arc;
 
 use cenote_near::baseline::{Form, Index, Tree, range};
 use cenote_near::map::{Config, Map, MapError};
@@ -12,6 +15,7 @@ use cenote_near::modules::{Counters, Profile, ProfileError};
 use cenote_ycsb::{Workload, key_of_record};
 
 pub use batch::{Batches, Kind};
+pub use text::{Text, TextError};
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +50,24 @@ impl Design {
     }
 }
 
-/// What batches consist of.
+/// What is done with the words of a text, of which [`Plan::keys`] are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextWork {
+    /// Lookups of the last passage of a word, which is drawn from all words of the text.
+    Last,
+    /// Insertions of the words behind those that are loaded.
+    Insert,
+}
+
+/// What batches consist of.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Operations of one kind.
     Each(Kind),
     /// A workload of YCSB.
     Ycsb(Workload),
+    /// Words of a text.
+    Text(TextWork, Arc<Text>),
 }
 
 /// A run.
@@ -146,9 +161,10 @@ impl Plan {
 
     /// Batches before those that count: an index that does not adapt, and is not changed, needs none.
     fn warm_batches(&self) -> usize {
-        let changes = match self.work {
+        let changes = match &self.work {
             Work::Each(kind) => kind.changes_keys(),
             Work::Ycsb(workload) => matches!(workload, Workload::D | Workload::E),
+            Work::Text(work, _) => *work == TextWork::Insert,
         };
         if self.design.adapts() || changes {
             self.warm
@@ -161,9 +177,12 @@ impl Plan {
 /// Runs a plan. The same plan has the same outcome.
 pub fn measure(plan: &Plan) -> Result<Outcome, NearRunError> {
     let failed = |error| plan.failed(error);
-    let mut pairs: Vec<(u64, u64)> = (0..plan.keys)
-        .map(|record| (key_of_record(record), record))
-        .collect();
+    let mut pairs: Vec<(u64, u64)> = match &plan.work {
+        Work::Text(_, text) => text.keys(plan.keys as usize).into_iter().zip(0..).collect(),
+        Work::Each(_) | Work::Ycsb(_) => (0..plan.keys)
+            .map(|record| (key_of_record(record), record))
+            .collect(),
+    };
     pairs.sort_unstable();
     let mut index = index(plan)?;
     index.load(&pairs).map_err(failed)?;

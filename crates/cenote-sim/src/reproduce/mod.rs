@@ -47,7 +47,7 @@ use serde::Serialize;
 
 use crate::exec::Ended;
 use crate::lock_runs::LockRunError;
-use crate::near_runs::NearRunError;
+use crate::near_runs::{NearRunError, TextError};
 use crate::profile::ProfileError;
 use crate::replica_runs::RunError;
 use crate::throughput::ThroughputError;
@@ -211,6 +211,15 @@ pub enum ReproduceError {
         /// The name.
         name: String,
     },
+    /// A figure is about a text, and there is none.
+    #[error("{name} is about the words of a text: give a file, or a folder of files that end in .txt")]
+    NoText {
+        /// Which figure.
+        name: String,
+    },
+    /// The text cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
     /// A profile is not what it should be.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -344,12 +353,29 @@ const FIGURES: [(&str, Make); 37] = [
 
 /// The names of all figures.
 pub fn names() -> Vec<&'static str> {
-    FIGURES.iter().map(|(name, _)| *name).collect()
+    let names = FIGURES.iter().map(|(name, _)| *name);
+    names.chain([radar::text::NAME]).collect()
+}
+
+/// Whether a figure is about a text, which has to be given.
+pub fn needs_text(name: &str) -> bool {
+    name == radar::text::NAME
 }
 
 /// Runs what a figure shows. What is measured makes its pools in a folder, which should be in memory, and removes them
-/// if it comes to its end.
-pub fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Result<Figure, ReproduceError> {
+/// if it comes to its end. A figure about a text reads it: a file, or a folder of files that end in `.txt`.
+pub fn make(
+    name: &str,
+    folder: &Path,
+    text: Option<&Path>,
+    progress: Progress<'_>,
+) -> Result<Figure, ReproduceError> {
+    if needs_text(name) {
+        let missing = || ReproduceError::NoText {
+            name: name.to_owned(),
+        };
+        return radar::text::make(text.ok_or_else(missing)?, progress);
+    }
     match FIGURES.iter().find(|(known, _)| *known == name) {
         Some((_, make)) => make(folder, progress),
         None => Err(ReproduceError::Unknown {

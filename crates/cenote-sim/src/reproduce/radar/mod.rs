@@ -3,6 +3,7 @@
 pub mod memory;
 pub mod operations;
 pub mod overheads;
+pub mod text;
 pub mod ycsb;
 
 use super::{Progress, Quantity, ReproduceError};
