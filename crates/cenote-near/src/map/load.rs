@@ -85,6 +85,10 @@ impl<M: Modules> Map<M> {
         let point = self.means.get(self.depth());
         for (number, operation) in operations.iter().enumerate() {
             let mut at = None;
+            if repeats.of(number).is_some() {
+                work.located.push(NONE);
+                continue;
+            }
             if let Some(key) = operation.key() {
                 work.points += 1;
                 let (id, probes) = self.directory.locate(key);
@@ -93,9 +97,7 @@ impl<M: Modules> Map<M> {
                     self.add_load(&mut work, id, POINT);
                 }
                 at = id;
-            } else if let Operation::Scan(from, to) = *operation
-                && repeats.of(number).is_none()
-            {
+            } else if let Operation::Scan(from, to) = *operation {
                 work.scans += 1;
                 if let Some((first, last)) = Operation::ends(from, to) {
                     for (id, weight) in self.scan_parts(first, last, point) {

@@ -5,7 +5,7 @@
 //! | file | |
 //! |---|---|
 //! | `operation` | operations and answers |
-//! | `repeats` | finds scans that the batch has had before |
+//! | `repeats` | finds reads that the batch has had before |
 //! | `load` | finds each operation's subrange, and counts what modules will have to do |
 //! | `plan`, `price` | decides what to split, move and pull |
 //! | `cold` | decides what to bring back |

@@ -17,7 +17,7 @@ pub(super) enum Mutant {
     ArrivesLate,
     /// A subrange that a batch has split is looked for where it was.
     SplitForgotten,
-    /// A scan that was there before is believed to find the same, whatever was changed since.
+    /// A read that was there before is believed to find the same, whatever was changed since.
     RepeatsBelieved,
 }
 

@@ -146,12 +146,14 @@ impl<M: Modules> Map<M> {
         let is_busy = |id: u32| self.directory.entry(id).module().is_some_and(busy);
         let mut requests = Vec::new();
         for (number, operation) in operations.iter().enumerate() {
+            if repeats.of(number).is_some() {
+                continue;
+            }
             if let Some(key) = operation.key() {
                 if self.directory.locate(key).0.is_some_and(is_busy) {
                     requests.push((key, POINT));
                 }
             } else if let Operation::Scan(from, to) = *operation
-                && repeats.of(number).is_none()
                 && let Some((first, last)) = Operation::ends(from, to)
             {
                 for (id, weight) in self.scan_parts(first, last, point) {

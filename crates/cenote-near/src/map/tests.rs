@@ -102,16 +102,18 @@ impl Keys {
     }
 }
 
-/// Has scans of a batch come again later in it.
-fn repeat_scans(batch: &mut Vec<Operation>, rng: &mut ChaCha8Rng) {
-    let scans: Vec<Operation> = batch
-        .iter()
-        .copied()
-        .filter(|one| matches!(one, Operation::Scan(..)))
-        .collect();
-    for scan in scans {
+/// Has scans of a batch come again later in it, and, in some batches, other reads.
+fn repeat_reads(batch: &mut Vec<Operation>, rng: &mut ChaCha8Rng) {
+    let has_points = rng.random_bool(0.5);
+    let is_repeated = |one: &Operation| match one {
+        Operation::Scan(..) => true,
+        Operation::Get(_) | Operation::Predecessor(_) => has_points,
+        _ => false,
+    };
+    let reads: Vec<Operation> = batch.iter().copied().filter(is_repeated).collect();
+    for read in reads {
         let at = rng.random_range(0..=batch.len());
-        batch.insert(at, scan);
+        batch.insert(at, read);
     }
 }
 
@@ -161,7 +163,7 @@ fn trial_and<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves, look: im
         }
         let size = [1, 10, 300, 900][rng.random_range(0..4)];
         let mut batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
-        repeat_scans(&mut batch, &mut rng);
+        repeat_reads(&mut batch, &mut rng);
         let rounds = map.counters().rounds;
         let answers = map.execute(&batch).unwrap();
         let rounds = map.counters().rounds - rounds;
