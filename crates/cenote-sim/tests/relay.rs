@@ -4,10 +4,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use cenote::Error;
+use cenote::index::dropping::drop_named;
 use cenote::memory::Memory;
 use cenote::pod::Worker;
 use cenote::pod::death::relay::Relay;
-use cenote::pod::group::{Creation, Group};
+use cenote::pod::group::{Creation, Group, prepare_wait};
 use cenote_sim::exec::{Context, Ended, Settings, run};
 use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
@@ -25,7 +27,7 @@ fn open<const C: bool>(worker: &Worker<cenote_sim::exec::SimMemory<C>>) -> Group
     Group::open_or_create(worker, "group", b"token", creation).unwrap()
 }
 
-/// Reads all that happens, and sleeps until it is woken while nothing does.
+/// Reads all that happens, and sleeps until it is woken while nothing does; in the end the group may be dropped.
 fn sleeper<const C: bool>(context: &Context<C>, leased: &Cell<bool>, is_done: &Cell<bool>) {
     let member = Member::join(context, false).unwrap();
     {
@@ -34,18 +36,25 @@ fn sleeper<const C: bool>(context: &Context<C>, leased: &Cell<bool>, is_done: &C
         let mut lease = group.observe(&worker).unwrap();
         leased.set(true);
         let mut seen = 0;
-        while seen < 2 * VISITS {
-            let event_count = group.prepare_wait(&worker).unwrap();
-            match group.next(&worker, &mut lease).unwrap() {
-                Some(_) => seen += 1,
+        let mut is_dropped = false;
+        while seen < 2 * VISITS && !is_dropped {
+            let event_count = prepare_wait(worker.mem());
+            match group.next(&worker, &mut lease) {
+                Ok(Some(_)) => seen += 1,
+                Err(Error::Dropped) => is_dropped = true,
+                Err(error) => panic!("{error}"),
                 // So long as to sleep for ever.
-                None => worker
-                    .mem()
-                    .kernel()
-                    .wait(&[], &[event_count], std::time::Duration::from_secs(1)),
+                Ok(None) => {
+                    worker
+                        .mem()
+                        .kernel()
+                        .wait(&[], &[event_count], std::time::Duration::from_secs(1))
+                }
             }
         }
-        group.leave(&worker, lease).unwrap();
+        if !is_dropped {
+            group.leave(&worker, lease).unwrap();
+        }
     }
     is_done.set(true);
     member.leave(context);
@@ -58,7 +67,7 @@ fn relay<const C: bool>(context: &Context<C>, relays: bool, is_done: &Cell<bool>
         let mut relay = Relay::default();
         while !is_done.get() {
             if relays {
-                relay.search_and_poll(&worker);
+                relay.poll(worker.mem());
             }
             context.wait();
         }
@@ -66,15 +75,18 @@ fn relay<const C: bool>(context: &Context<C>, relays: bool, is_done: &Cell<bool>
     member.leave(context);
 }
 
-fn visitor<const C: bool>(context: &Context<C>, leased: &Cell<bool>) {
+fn visitor<const C: bool>(context: &Context<C>, leased: &Cell<bool>, drops: bool) {
     let member = Member::join(context, false).unwrap();
     {
-        let worker = Worker::attach(&member.pod, true).unwrap();
+        let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
         let group = open(&worker);
         while !leased.get() {
             context.wait();
         }
-        for _ in 0..VISITS {
+        if drops {
+            let _ = drop_named(&worker, "group").unwrap();
+        }
+        for _ in 0..if drops { 0 } else { VISITS } {
             let lease = group.join(&worker, "visitor").unwrap();
             group.leave(&worker, lease).unwrap();
         }
@@ -82,7 +94,7 @@ fn visitor<const C: bool>(context: &Context<C>, leased: &Cell<bool>) {
     member.leave(context);
 }
 
-fn ends<const C: bool>(seed: u64, relays: bool) -> Ended {
+fn ends<const C: bool>(seed: u64, relays: bool, drops: bool) -> Ended {
     let parameters = parameters(C, 16);
     let settings = Settings {
         shape: Shape {
@@ -116,7 +128,7 @@ fn ends<const C: bool>(seed: u64, relays: bool) -> Ended {
             match context.process() {
                 1 => sleeper(&context, &leased, &is_done),
                 2 => relay(&context, relays, &is_done),
-                _ => visitor(&context, &leased),
+                _ => visitor(&context, &leased, drops),
             }
         }),
         Box::new(|_| {}),
@@ -127,13 +139,21 @@ fn ends<const C: bool>(seed: u64, relays: bool) -> Ended {
 #[test]
 fn who_sleeps_on_another_host_is_woken() {
     for seed in 1..=200 {
-        assert_eq!(ends::<true>(seed, true), Ended::Well, "seed {seed}");
-        assert_eq!(ends::<false>(seed, true), Ended::Well, "seed {seed}");
+        assert_eq!(ends::<true>(seed, true, false), Ended::Well, "seed {seed}");
+        assert_eq!(ends::<false>(seed, true, false), Ended::Well, "seed {seed}");
+    }
+}
+
+#[test]
+fn who_sleeps_on_another_host_is_told_that_the_group_is_dropped() {
+    for seed in 1..=100 {
+        assert_eq!(ends::<true>(seed, true, true), Ended::Well, "seed {seed}");
+        assert_eq!(ends::<false>(seed, true, true), Ended::Well, "seed {seed}");
     }
 }
 
 #[test]
 fn without_a_relay_nobody_is() {
-    assert!((1..=20).any(|seed| ends::<true>(seed, false) != Ended::Well));
-    assert!((1..=20).any(|seed| ends::<false>(seed, false) != Ended::Well));
+    assert!((1..=20).any(|seed| ends::<true>(seed, false, false) != Ended::Well));
+    assert!((1..=20).any(|seed| ends::<false>(seed, false, false) != Ended::Well));
 }

@@ -9,6 +9,7 @@ use cenote::memory::Mapped;
 use cenote::memory::{Published, Unpublished};
 use cenote::pod::death::watch::Watch;
 use cenote::pod::format::record::{ProcessRecord, State, WorkerRecord};
+use cenote::pod::group::prepare_wait;
 use cenote::pod::{names::directory, reclaim::retire};
 use cenote::{Coherent, Noncoherent, Options, Pool};
 
@@ -159,16 +160,15 @@ fn watchers_calm_down<M: Mapped>() {
         let worker = pool.worker().unwrap();
         let operation = WorkerRecord::new(worker.geometry(), place).operation().offset();
         let before = damage(pool, operation, NO_OPERATION);
-        let group = cenote::pod::group::Group::open(&*worker, "group", TOKEN).unwrap();
         let mut watch = Watch::default();
         for _ in 0..POLLS {
             watch.poll(&worker, false);
         }
         assert_eq!(pool.failures().len(), 1, "{:?}", pool.failures());
-        let event_count = group.prepare_wait(&worker).unwrap();
+        let event_count = prepare_wait(worker.mem());
         watch.poll(&worker, false);
         assert_eq!(
-            group.prepare_wait(&worker).unwrap(),
+            prepare_wait(worker.mem()),
             event_count,
             "the event count was notified again"
         );

@@ -152,7 +152,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
             }
             (2, sits) => {
                 // As `Membership::next` waits.
-                let event_counts = [Watch::prepare_wait(&worker), group.prepare_wait(&worker)?];
+                let event_counts = [Watch::prepare_wait(&worker), group::prepare_wait(worker.mem())];
                 watch.poll(&worker, true);
                 handle = sits;
                 let events = match &mut handle {

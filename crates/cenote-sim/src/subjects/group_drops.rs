@@ -235,7 +235,6 @@ impl<const C: bool> Thread<'_, C> {
                     self.fault(format!("{} is not among the members {members:?}", self.name));
                 }
             }
-            (5, Some(_)) => drop(group.prepare_wait(worker)?),
             (_, Some(place)) => {
                 if let Some(event) = group.next(worker, &mut place.handle)? {
                     self.judge(place, &event);

@@ -13,8 +13,10 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::group::Group;
+use crate::pod::format::superblock::SEAL_EVENTS;
+use crate::pod::group;
 use crate::pod::instance::crash::{Point, crash_point};
+use crate::pod::instance::event_count;
 use crate::pod::names::directory::{
     self, Entry, KIND_GROUP, KIND_HASH, KIND_OBJECTS, KIND_ORDERED, KIND_TASKS, Named,
 };
@@ -86,15 +88,12 @@ fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry, moments: u32) -> Resu
     }
 }
 
-/// Wakes those who wait for events of a group, to be told that it was dropped. Nobody else takes it apart meanwhile.
+/// Wakes those who wait for events of groups, or for objects, to be told that theirs was dropped.
 fn wake_sleepers<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) {
-    let entry = claim.entry();
-    if entry.kind == KIND_GROUP
-        && !entry.is_gone()
-        // Nobody sleeps by one that is damaged.
-        && let Ok(group) = Group::at(worker, entry.offset)
-    {
-        group.notify_all(worker.mem());
+    match claim.entry().kind {
+        KIND_GROUP => group::notify_all(worker.mem()),
+        KIND_OBJECTS => event_count::notify_all(worker.mem(), SEAL_EVENTS),
+        _ => {}
     }
 }
 

@@ -9,8 +9,8 @@
 //! It catches panics of tasks' wakers. If it dies all the same, alone, the next handle that is opened restarts it;
 //! until then other threads of the process serve [flush rounds](crate::pod::reclaim::flush).
 //!
-//! It sleeps on the death event count and on the event counts of the groups that this process has opened. A thread that
-//! adds work for it notifies one of them after that.
+//! It sleeps on the death event count, and on that of the groups while tasks wait for them. A thread that adds work for
+//! it notifies one of them after that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use crate::index::objects::recover::recover_objects;
 use crate::memory::{LocalWord, Memory};
 use crate::pod::death::watch::Watch;
 use crate::pod::format::superblock::DEATH_EVENTS;
-use crate::pod::group::Group;
+use crate::pod::group::{self, Group};
 use crate::pod::reclaim::collect::collect_adopted;
 use crate::pod::reclaim::flush::FlushServer;
 use crate::pod::{Pod, Worker, instance::event_count};
@@ -43,8 +43,6 @@ pub(super) struct BackgroundWork {
     watches: LocalWord,
     /// Milliseconds after which free memory is given back; 0 for never.
     trims_after: LocalWord,
-    /// The groups that this process has opened.
-    groups: Mutex<Vec<Group>>,
     /// The tasks that wait for events.
     sleepers: Mutex<Vec<Sleeper>>,
 }
@@ -66,21 +64,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl BackgroundWork {
-    /// Makes the thread sleep on a group's event count too.
-    pub(super) fn mind<M: Memory>(&self, mem: &M, group: Group) {
-        let mut groups = locked(&self.groups);
-        if !groups.contains(&group) {
-            groups.push(group);
-            drop(groups);
-            event_count::notify_all(mem, DEATH_EVENTS);
-        }
-    }
-
     /// Wakes a task when there is an event for it. After this call the task polls once itself.
-    pub(super) fn sleep(&self, sleeper: Sleeper) {
+    pub(super) fn sleep<M: Memory>(&self, mem: &M, sleeper: Sleeper) {
         let mut sleepers = locked(&self.sleepers);
+        let is_first = sleepers.is_empty();
         sleepers.retain(|other| (other.group, other.place) != (sleeper.group, sleeper.place));
         sleepers.push(sleeper);
+        drop(sleepers);
+        if is_first {
+            // The thread sleeps on the groups' event count too from now on.
+            event_count::notify_all(mem, DEATH_EVENTS);
+        }
     }
 
     /// Makes the thread watch from now on.
@@ -96,16 +90,11 @@ impl BackgroundWork {
             .store(u64::try_from(after.as_millis()).unwrap_or(u64::MAX).max(1));
     }
 
-    /// Forgets groups that were dropped.
     fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Vec<(u64, u32)> {
         let mut event_counts = vec![Watch::prepare_wait(worker)];
-        locked(&self.groups).retain(|group| match group.prepare_wait(worker) {
-            Ok(event_count) => {
-                event_counts.push(event_count);
-                true
-            }
-            Err(_) => false,
-        });
+        if !locked(&self.sleepers).is_empty() {
+            event_counts.push(group::prepare_wait(worker.mem()));
+        }
         event_counts
     }
 

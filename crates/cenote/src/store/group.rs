@@ -32,9 +32,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Coherent, LocalWord, Memory};
 use crate::pod::Worker;
 use crate::pod::death::watch::Watch;
-use crate::pod::format::superblock::DEATH_EVENTS;
 use crate::pod::group::{self, Creation, Event, GroupHandle, Member};
-use crate::pod::instance::event_count;
 
 /// How many members and events a group is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,8 +196,7 @@ impl<M: Memory> Group<M> {
                 stop.store(1);
                 let is_ours = !pod.is_forked();
                 if is_ours {
-                    // It sleeps by deaths too, and the group may have been dropped.
-                    event_count::notify_all(pod.mem(), DEATH_EVENTS);
+                    group::notify_all(pod.mem());
                 }
                 is_ours
             }),
@@ -253,7 +250,7 @@ pub struct Membership<M: Memory = Coherent> {
 impl<M: Memory> Membership<M> {
     /// The next event, if there is one already.
     ///
-    /// Cost: one load if there is none; nine loads and a store if there is.
+    /// Cost: two loads if there is none; nine loads and a store if there is.
     pub fn try_next(&mut self) -> Result<Option<Event>> {
         if self.worker.is_forked() {
             return Err(Error::Forked);
@@ -287,7 +284,7 @@ impl<M: Memory> Membership<M> {
             }
             let event_counts = [
                 Watch::prepare_wait(&self.worker),
-                self.group.prepare_wait(&self.worker)?,
+                group::prepare_wait(self.worker.mem()),
             ];
             let is_due = self
                 .looked
@@ -385,13 +382,13 @@ impl<M: Memory> Future for NextEvent<'_, M> {
             return Poll::Pending;
         };
         let background_work = membership.pool.background_work();
-        background_work.mind(membership.worker.mem(), membership.group);
-        background_work.sleep(Sleeper {
+        let sleeper = Sleeper {
             group: membership.group,
             place: handle.place(),
             read: handle.read(),
             waker: context.waker().clone(),
-        });
+        };
+        background_work.sleep(membership.worker.mem(), sleeper);
         if let Err(error) = membership.pool.watch() {
             return Poll::Ready(Err(error));
         }

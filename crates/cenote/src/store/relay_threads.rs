@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
+use crate::pod::Pod;
 use crate::pod::death::relay::Relay;
 use crate::pod::hosts::agent::HEARTBEAT;
-use crate::pod::{Pod, Worker};
 
 /// What a datagram begins with; the pool's id follows.
 const MAGIC: [u8; 8] = *b"CENBELL\x01";
@@ -49,10 +49,10 @@ impl Relaying {
     /// Starts the polling thread.
     pub(super) fn start<M: Memory>(pod: &Arc<Pod<M>>) -> Result<Self> {
         let shared = Arc::<Shared>::default();
-        let theirs = shared.clone();
-        let thread = attached("cenote-relay", pod, move |worker: &Worker<M>| {
+        let (mem, theirs) = (pod.mem().clone(), shared.clone());
+        let thread = spawn("cenote-relay", pod, move || {
             while theirs.ends.load() == 0 {
-                theirs.relay().search_and_poll(worker);
+                theirs.relay().poll(&mem);
                 std::thread::park_timeout(HEARTBEAT);
             }
         })?;
@@ -84,20 +84,19 @@ impl Relaying {
                 }
             }
         })?);
-        let (theirs, peers) = (self.shared.clone(), peers.tell.clone());
-        let tell = attached("cenote-tell", pod, move |worker: &Worker<M>| {
+        let (theirs, mem, peers) = (self.shared.clone(), pod.mem().clone(), peers.tell.clone());
+        self.threads.push(spawn("cenote-tell", pod, move || {
             while theirs.ends.load() == 0 {
-                let event_counts = theirs.relay().prepare_wait(worker);
-                if theirs.relay().poll(worker) {
+                let event_counts = theirs.relay().prepare_wait(&mem);
+                if theirs.relay().poll(&mem) {
                     for peer in &peers {
                         // An agent that is not there has no sleepers to wake.
                         let _ = sending.send_to(&message, peer);
                     }
                 }
-                worker.mem().kernel().wait(&[], &event_counts, LONGEST);
+                mem.kernel().wait(&[], &event_counts, LONGEST);
             }
-        })?;
-        self.threads.push(tell);
+        })?);
         Ok(())
     }
 }
@@ -126,27 +125,6 @@ fn hears(socket: &UdpSocket, message: &[u8; 16]) -> bool {
             false
         }
     }
-}
-
-/// Starts a thread that is a worker of the pod.
-fn attached<M: Memory>(
-    name: &str,
-    pod: &Arc<Pod<M>>,
-    work: impl FnOnce(&Worker<M>) + Send + 'static,
-) -> Result<JoinHandle<()>> {
-    let its_pod = pod.clone();
-    let (begun, begins) = std::sync::mpsc::sync_channel(1);
-    // A worker belongs to the thread that attaches it.
-    let thread = spawn(name, pod, move || match Worker::attach(&its_pod, false) {
-        Ok(worker) => {
-            drop(its_pod);
-            let _ = begun.send(Ok(()));
-            work(&worker);
-        }
-        Err(error) => drop(begun.send(Err(error))),
-    })?;
-    begins.recv().unwrap_or(Err(Error::Forked))?;
-    Ok(thread)
 }
 
 fn spawn<M: Memory>(

@@ -141,11 +141,6 @@ impl Meta {
         sync_word(self.at + 16)
     }
 
-    /// The event count of seals.
-    pub fn seals(self) -> SyncWord {
-        sync_word(self.at + 24)
-    }
-
     /// Objects that were evicted.
     pub fn evicted(self) -> SyncWord {
         sync_word(self.at + 32)

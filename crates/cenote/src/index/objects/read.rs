@@ -13,6 +13,7 @@ use crate::memory::checked::{published, sync_word};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
+use crate::pod::format::superblock::SEAL_EVENTS;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count::prepare_wait;
 
@@ -180,6 +181,6 @@ impl<M: Memory> ObjectStore<M> {
     /// [`Kernel::wait`](crate::memory::Kernel::wait) needs.
     pub(crate) fn prepare_wait(&self) -> Result<(u64, u32)> {
         let _pin = self.map.pin()?;
-        Ok(prepare_wait(self.mem(), self.meta.seals()))
+        Ok(prepare_wait(self.mem(), SEAL_EVENTS))
     }
 }

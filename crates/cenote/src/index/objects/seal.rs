@@ -9,6 +9,7 @@ use crate::index::common::outcome::{Put, Replace};
 use crate::memory::Memory;
 use crate::memory::checked::sync_word;
 use crate::mutant::{self, Mutant};
+use crate::pod::format::superblock::SEAL_EVENTS;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count::notify_waiting;
 
@@ -162,6 +163,6 @@ impl<M: Memory> ObjectStore<M> {
     /// Wakes threads that wait for an object.
     fn notify(&self) {
         // The name was ordered before by its exchange.
-        notify_waiting(self.mem(), self.meta.seals());
+        notify_waiting(self.mem(), SEAL_EVENTS);
     }
 }

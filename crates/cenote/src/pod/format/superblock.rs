@@ -70,6 +70,13 @@ pub const REPAIRER: SyncWord = sync_word(2304);
 /// Which machine that one is on: its number is of the machine's start and of the file of the liveness locks.
 pub const REPAIRER_MACHINE: SyncWord = sync_word(2312);
 
+/// The event count that is notified when something happens in a group, or a group is dropped. One for all groups, as a
+/// group's frame may be another structure's when a thread falls asleep.
+pub const GROUP_EVENTS: SyncWord = sync_word(2432);
+/// The event count that is notified when an object is sealed, or an object store is dropped. One for all stores, for
+/// the same reason.
+pub const SEAL_EVENTS: SyncWord = sync_word(2496);
+
 /// How many structures were dropped; see [`crate::pod::names::dropping`].
 pub const DROPS: SyncWord = sync_word(2368);
 

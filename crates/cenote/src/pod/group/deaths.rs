@@ -16,9 +16,9 @@
 //! **Crash.** Each event is appended like any other. The event of a host's death sets the word that says whose members
 //! are being announced dead (`group.announcing-deaths`); the next holder of the lock goes on with them.
 
-use super::Group;
 use super::append::Change;
 use super::event::{Event, EventKind, Member, Status};
+use super::{Group, notify_all};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
@@ -114,7 +114,7 @@ impl Group {
             drop(held);
         }
         // It may have died between appending an event, which may be about any member, and notifying the event count.
-        self.notify_all(mem);
+        notify_all(mem);
         Ok(is_here)
     }
 
@@ -122,7 +122,7 @@ impl Group {
         let held = self.enter(worker)?;
         self.notify_of_host(worker, origin)?;
         drop(held);
-        self.notify_all(worker.mem());
+        notify_all(worker.mem());
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl Group {
             }
         }
         drop(held);
-        self.notify_all(worker.mem());
+        notify_all(worker.mem());
         outcome
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 0 | P | magic, room for members and for events, salt, SHA-256 of salt and token | the creator |
 //! | 64 | S | the lock | workers that change the group |
-//! | 128 | S | the [event count](crate::pod::instance::event_count) | the same |
+//! | 128 | S | an event count, of earlier builds | nobody |
 //! | 192 | S | events counted | the lock's holder |
 //! | 200 | S | places of members that were ever used | the same |
 //! | 208 | S | the host whose members are being announced dead, plus one; or 0 | the same |
@@ -47,11 +47,6 @@ impl Layout {
     /// The lock.
     pub fn lock(self) -> SyncWord {
         sync_word(self.0 + 64)
-    }
-
-    /// The event count.
-    pub fn event_count(self) -> SyncWord {
-        sync_word(self.0 + 128)
     }
 
     /// Events counted.

@@ -39,12 +39,13 @@ use layout::{Layout, MAGIC};
 
 use crate::causes::{Found, Structure};
 use crate::error::{Error, Result};
+use crate::memory::Memory;
 use crate::memory::checked::{published, unpublished};
-use crate::memory::{Memory, SyncWord};
 
 use crate::mutant::{self, Mutant};
 use crate::pod::alloc::heap;
 use crate::pod::format::host_entry::HostInstance;
+use crate::pod::format::superblock::GROUP_EVENTS;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
 use crate::pod::instance::worker::Pin;
@@ -189,25 +190,6 @@ impl Group {
         mutant::is(Mutant::GroupDropUnseen) || self.identity.is_there(worker)
     }
 
-    /// What a thread needs to sleep until there is an event; see [`event_count`].
-    pub fn prepare_wait<M: Memory>(&self, worker: &Worker<M>) -> Result<(u64, u32)> {
-        let _pin = self.pin(worker)?;
-        Ok(event_count::prepare_wait(worker.mem(), self.event_count()))
-    }
-
-    /// The event count that is notified when there is an event, or the group is dropped.
-    pub fn event_count(&self) -> SyncWord {
-        self.layout.event_count()
-    }
-
-    /// All groups, but for those that are damaged. The worker is pinned.
-    ///
-    /// Cost: a load for each entry of the directory; five for each group.
-    pub fn every<M: Memory>(worker: &Worker<M>) -> Vec<Self> {
-        let groups = directory::unnamed_of_kind(worker, KIND_GROUP).into_iter();
-        groups.filter_map(|named| Self::of(worker, &named).ok()).collect()
-    }
-
     /// Events so far. The worker is pinned, and the group was there since.
     pub fn counted<M: Memory>(&self, worker: &Worker<M>) -> u64 {
         // PAIRS WITH: pod::group::append::apply
@@ -224,11 +206,6 @@ impl Group {
     /// Whether a worker has the group's lock, and may be about to commit an event.
     pub fn is_changing<M: Memory>(&self, worker: &Worker<M>) -> bool {
         self.layout.lock().load(worker.mem()) != 0
-    }
-
-    /// Wakes all threads that sleep by the group.
-    pub fn notify_all<M: Memory>(&self, mem: &M) {
-        event_count::notify_all(mem, self.layout.event_count());
     }
 
     /// Takes the lock, and finishes what its last holder left.
@@ -380,7 +357,7 @@ impl Group {
         self.append(worker, change)?;
         drop(held);
         if !mutant::is(Mutant::GroupJoinNotNotified) {
-            self.notify_all(worker.mem());
+            notify_all(worker.mem());
         }
         Ok(GroupHandle {
             place,
@@ -472,13 +449,13 @@ impl Group {
         let _pin = self.pin(worker)?;
         let held = self.enter(worker)?;
         let member = self.member(worker, handle.place)?;
-        mutant::also(Mutant::GroupNotifiedEarly, || self.notify_all(worker.mem()));
+        mutant::also(Mutant::GroupNotifiedEarly, || notify_all(worker.mem()));
         if member.identity == handle.identity {
             self.end(worker, handle.place, member, EventKind::Left)?;
         }
         drop(held);
         if !mutant::is(Mutant::GroupNotifiedEarly) {
-            self.notify_all(worker.mem());
+            notify_all(worker.mem());
         }
         Ok(())
     }
@@ -515,7 +492,7 @@ impl Group {
 
     /// The next event that the handle's place has not read, if there is one.
     ///
-    /// Cost: a pin, and one load if there is none; nine loads and a store if there is.
+    /// Cost: a pin, and two loads if there is none; nine loads and a store if there is.
     pub fn next<M: Memory>(&self, worker: &Worker<M>, handle: &mut GroupHandle) -> Result<Option<Event>> {
         let mem = worker.mem();
         let _pin = worker.pin()?;
@@ -523,6 +500,9 @@ impl Group {
             handle.check.confirm(worker)?;
         }
         if self.counted(worker) <= handle.read {
+            if !mutant::is(Mutant::GroupDropUnseen) {
+                handle.check.confirm_now(worker)?;
+            }
             return Ok(None);
         }
         let line = self.layout.event(handle.read % self.events);
@@ -547,6 +527,21 @@ impl Group {
         }
         Ok(false)
     }
+}
+
+/// The caller is about to sleep until something happens in a group; to be called before it looks. Returns what
+/// [`Kernel::wait`](crate::memory::Kernel::wait) needs.
+///
+/// Cost: that of [`event_count::prepare_wait`].
+pub fn prepare_wait<M: Memory>(mem: &M) -> (u64, u32) {
+    event_count::prepare_wait(mem, GROUP_EVENTS)
+}
+
+/// Wakes all threads that wait for events of groups.
+///
+/// Cost: that of [`event_count::notify_all`].
+pub fn notify_all<M: Memory>(mem: &M) {
+    event_count::notify_all(mem, GROUP_EVENTS);
 }
 
 fn no_such(name: &str) -> Error {

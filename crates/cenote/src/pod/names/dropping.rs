@@ -183,6 +183,16 @@ impl Check {
         }
     }
 
+    /// The same, for a thread that is about to wait: also on incoherent memory it sees what was dropped just now.
+    ///
+    /// Cost: a load; when something was dropped, a sync load or two, and a line.
+    pub fn confirm_now<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
+        match mutant::is(Mutant::DropsUnseen) {
+            true => Ok(()),
+            false => self.look(worker),
+        }
+    }
+
     #[cold]
     fn look<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         // Before the entry is looked at: a later drop shows at the next look.
