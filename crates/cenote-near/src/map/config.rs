@@ -18,7 +18,7 @@ pub struct Config {
     pub cold_batches: u32,
     /// Whether subranges are redistributed. Without it the map is divided by ranges of equal width, for ever.
     pub adaptive: bool,
-    /// Whether modules are asked once for what several scans of a batch ask for, where nothing changes between them.
+    /// Whether modules are asked once for what several reads of a batch ask for, where nothing changes between them.
     pub repeats: bool,
     /// Whether an insert where no subrange is makes the finest one, as the paper has it. Else it makes the one that
     /// splits have left there.

@@ -7,7 +7,9 @@
 //! twice: else each would cost the host a probe for nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 
+use super::directory::Mix;
 use super::load::NONE;
 use super::mutant::{Mutant, planted};
 use super::operation::Operation;
@@ -64,7 +66,7 @@ impl Repeats {
             return repeats;
         }
         let mut changed = Changed::default();
-        let mut first_of: HashMap<(Read, u64, u64), u32> = HashMap::new();
+        let mut first_of: HashMap<(Read, u64, u64), u32, BuildHasherDefault<Mix>> = HashMap::default();
         let mut earlier = vec![NONE; operations.len()];
         for (number, operation) in (0..).zip(operations) {
             let (read, first, last) = match *operation {
@@ -106,7 +108,7 @@ impl Repeats {
     /// Whether a sample has enough gets and predecessors twice.
     fn has_points_twice(&mut self, operations: &[Operation]) -> bool {
         let apart = (operations.len() / SAMPLED).max(1);
-        let mut seen = HashSet::new();
+        let mut seen: HashSet<u64, BuildHasherDefault<Mix>> = HashSet::default();
         let (mut points, mut twice) = (0, 0);
         for operation in operations.iter().step_by(apart) {
             if let Operation::Get(key) | Operation::Predecessor(key) = operation {
