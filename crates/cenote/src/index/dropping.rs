@@ -77,8 +77,9 @@ pub(crate) fn finish_dropped<M: Memory>(worker: &Rc<Worker<M>>) -> Result<u32> {
 fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry, moments: u32) -> Result<Dropped> {
     match dropping::claim(worker, &entry)? {
         Claimed::Structure(claim) => {
+            let epoch = claim.epoch();
             wake_sleepers(worker, &claim);
-            match claim.wait_for_users(moments)? {
+            match claim.wait_for_users(epoch, moments)? {
                 true => take_apart(worker, claim),
                 false => Ok(Dropped::InUse),
             }
@@ -88,7 +89,7 @@ fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry, moments: u32) -> Resu
     }
 }
 
-/// Wakes those who wait for events of groups, or for objects, to be told that theirs was dropped.
+/// Wakes those who wait for events of groups, or for objects, to be told that theirs was dropped. That has been told.
 fn wake_sleepers<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) {
     match claim.entry().kind {
         KIND_GROUP => group::notify_all(worker.mem()),
@@ -130,8 +131,9 @@ impl Finisher {
         let epoch = match watched.get(&which) {
             Some(epoch) => *epoch,
             None => {
+                let epoch = claim.epoch();
                 wake_sleepers(worker, &claim);
-                claim.epoch()
+                epoch
             }
         };
         self.epochs.insert(which, epoch);

@@ -276,11 +276,13 @@ impl<M: Memory> Membership<M> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut has_slept = false;
         loop {
-            if let Some(event) = self.try_next()? {
+            let next = self.try_next().transpose();
+            if let Some(next) = next {
+                // What has woken it may have been a death, for which the kernel wakes one sleeper.
                 if has_slept {
                     self.watch.pass_on(&self.worker);
                 }
-                return Ok(Some(event));
+                return next.map(Some);
             }
             let event_counts = [
                 Watch::prepare_wait(&self.worker),

@@ -355,9 +355,9 @@ impl<M: Memory> Claim<'_, M> {
         Ok(epoch + 1 < reclaimable_below(worker, least))
     }
 
-    /// Waits until nobody uses the structure any more. `false` if somebody may do so after so many moments.
-    pub fn wait_for_users(&self, moments: u32) -> Result<bool> {
-        let epoch = self.epoch();
+    /// Waits until nobody uses the structure any more that has since an epoch when it was dropped already. `false` if
+    /// somebody may do so after so many moments.
+    pub fn wait_for_users(&self, epoch: u64, moments: u32) -> Result<bool> {
         for _ in 0..moments {
             if self.is_unused_since(epoch)? {
                 return Ok(true);
