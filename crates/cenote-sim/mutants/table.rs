@@ -16,10 +16,15 @@ pub fn directed(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         Mutant::CreatedUnpinned | Mutant::DropDeadTrusted => Some("tests/drops.rs"),
         Mutant::CachedLate | Mutant::FrozenCached => Some("tests/cached_words.rs"),
+        Mutant::EmptyBlocksKept => Some("tests/empty_blocks.rs"),
+        Mutant::HeldLate => Some("tests/late_views.rs"),
+        Mutant::LeftAtEndKept => Some("tests/left_at_end.rs"),
         Mutant::LeftInFrontKept => Some("tests/left_in_front.rs"),
         Mutant::MoveNotCounted => Some("tests/moved_lists.rs"),
+        Mutant::NextTurnRecovered => Some("tests/next_turn.rs"),
         Mutant::ReadInOneTurn => Some("tests/reader_turns.rs"),
         Mutant::GivenUpUnasked | Mutant::RecoveryTakenForRival => Some("tests/refusals.rs"),
+        Mutant::ReplicasTriedOnce => Some("tests/confirmed_replicas.rs"),
         Mutant::SnapshotNotValidated => Some("tests/snapshots.rs"),
         // They need what the simulator lacks: files, other processes, damage.
         Mutant::ReserveUnjudged
@@ -67,7 +72,8 @@ pub fn trial(mutant: Mutant) -> Trial {
         }
         DataNotWrittenBack => quick(noncoherent(Objects, 3, 2, 14, 2, Random)),
         AbortedDataKept => slow(noncoherent(Objects, 3, 2, 14, 2, Random)),
-        ViewNotMarked | ViewNotChecked | HeldLate => slow(coherent(Objects, 3, 2, 14, 2, Random)),
+        ViewNotMarked => quick(coherent(Objects, 3, 2, 14, 2, Random)),
+        ViewNotChecked | HeldLate => slow(coherent(Objects, 3, 2, 14, 2, Random)),
         StoredBeforeSlot | ReplacedKept | LoserKept | DeletedUnmarked | ReleasedAtOnce
         | ReleasedUnchecked | HeldRemoved | TableFirst | NameNotLookedUp | UnnamedKept
         | BytesNotRecounted => quick(coherent(Objects, 3, 2, 14, 2, Random)),
@@ -205,7 +211,6 @@ pub fn trial(mutant: Mutant) -> Trial {
         UnlinkOverlooked => quick(coherent(Queue, 2, 4, 20, 4, Random)),
         StaleWordTaken | SeizedUnasked | QueuedUnasked | RemovedAtRest | RemovedEndRestored
         | FreedBeforeVacated => quick(coherent(Removal, 3, 2, 14, 2, Random)),
-        // One run in twenty thousand shows it.
         LeftAtEndKept => slow(Plan {
             limits: LimitsKind::Drawn,
             draws_guidelines: true,

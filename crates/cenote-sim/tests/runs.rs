@@ -2,12 +2,17 @@
 
 mod cached_words;
 mod calibration;
+mod confirmed_replicas;
 mod delegated;
 mod drops;
+mod empty_blocks;
 mod every_step;
+mod late_views;
+mod left_at_end;
 mod left_in_front;
 mod litmus;
 mod moved_lists;
+mod next_turn;
 mod own_index;
 mod reader_turns;
 mod refusals;

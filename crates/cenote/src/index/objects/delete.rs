@@ -267,7 +267,7 @@ fn begin_release<M: Memory>(
 
 /// Whether others may hold a storage of this state: they view it, or take the name of an evicted one away.
 fn may_be_held(state: u64) -> bool {
-    state & (VIEWED | EVICTED) != 0 || mutant::is(Mutant::ViewNotMarked)
+    state & (VIEWED | EVICTED) != 0
 }
 
 /// Gives back a slot that does not hold anything. It keeps what it says: that it releases a storage. A store of 0 would
