@@ -1,7 +1,7 @@
 //! A waiter of a queue lock has left, and recovery of another worker is about to put its slot at rest. Meanwhile the
 //! waiter behind does so, and the slot's worker is about to join again. The recoverer is held back before a step,
-//! before each in turn, until then. It must end no turn but the one that it saw: else whoever joins behind owns the
-//! lock at once, beside its owner. Draws hardly ever find such a schedule.
+//! before each in turn, until then. It must end no turn but the one that it saw: else a worker that joins behind owns
+//! the lock at once, beside its owner. Draws hardly ever find such a schedule.
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
