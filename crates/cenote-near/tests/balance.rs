@@ -14,6 +14,8 @@ const BATCH: usize = 64 * 512;
 fn loaded(adaptive: bool) -> Map<cenote_near::modules::Simulated<cenote_near::device::Skiplist>> {
     let config = Config {
         adaptive,
+        // Of a batch of skewed gets modules would see a few only.
+        repeats: adaptive,
         ..Config::default()
     };
     let mut map = Map::simulated(config, MODULES, Profile::upmem().unwrap()).unwrap();
