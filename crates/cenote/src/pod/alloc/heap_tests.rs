@@ -503,6 +503,33 @@ fn a_leaked_object_that_is_repaired_is_free<M: Mapped>() {
     assert_eq!(cell(&worker, object), CELL_FREE);
 }
 
+/// Blocks that were filled one after the other become free one after the other, so those of which little is free lie
+/// together.
+fn a_run_of_blocks_with_little_room_hides_none_with_more<M: Mapped>() {
+    const POOR: usize = 40;
+    let pool = TestPool::<M>::of_frames(64);
+    let (worker, other) = (pool.worker(), pool.worker());
+    let mut blocks: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    while blocks.len() < POOR + 2 {
+        let object = object(&worker, 4096);
+        blocks
+            .entry(worker.geometry().frame_of(object))
+            .or_default()
+            .push(object);
+    }
+    for (n, objects) in blocks.values().take(POOR + 1).enumerate() {
+        let free = if n < POOR { 1 } else { objects.len() / 2 };
+        for &object in &objects[..free] {
+            let Location::Slab(at) = locate(&worker, object).unwrap() else {
+                panic!("not in a slab");
+            };
+            repair_cell(&worker, &at);
+        }
+    }
+    let (rich, _) = blocks.iter().nth(POOR).unwrap();
+    assert_eq!(worker.geometry().frame_of(object(&other, 4096)), *rich);
+}
+
 on_both! {
     an_object_has_room_for_what_was_asked,
     an_allocated_object_is_named_by_the_record_and_live,
@@ -533,4 +560,5 @@ on_both! {
     a_block_with_free_cells_that_was_given_up_is_used_by_others,
     a_lost_hint_costs_no_memory_where_there_is_no_other,
     a_leaked_object_that_is_repaired_is_free,
+    a_run_of_blocks_with_little_room_hides_none_with_more,
 }

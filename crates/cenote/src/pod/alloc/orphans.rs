@@ -22,8 +22,11 @@ use crate::pod::format::reserve::Reserve;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::worker::{Pin, Worker};
 
-/// Hinted blocks that one refill tries before it takes a fresh block.
-const ADOPTIONS_MAX: u32 = 8;
+/// Hinted blocks that one refill tries before it takes a fresh block. Blocks that were filled one after the other lie
+/// together and become free at about the same time, so there are long runs of them of which little is free: a refill
+/// that gave up within one would take a fresh block, and the pool would grow for ever. What a try costs, the free that
+/// set the hint pays for: a block that was tried has no hint any more.
+const ADOPTIONS_MAX: u32 = 64;
 /// Words of the hint bitmap that one refill scans.
 const HINT_WORDS_MAX: u64 = 256;
 
