@@ -16,7 +16,6 @@ use cenote::mutant::{Mutant, choose};
 use cenote::pod::format::superblock::EPOCH;
 use cenote::pod::{Worker, names::directory, reclaim::collect};
 use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
-use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::{Candidate, Fault, Policy};
 use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
 
@@ -382,26 +381,8 @@ const GROWN: u64 = 14;
 fn perform(merge: Option<u64>) -> Ended {
     let parameters = parameters(false, 400);
     let settings = Settings {
-        shape: Shape {
-            coherent: false,
-            hosts: 3,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0, 1, 2],
-        crashes: Vec::new(),
         steps_max: 40_000_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
-        limits: None,
+        ..Settings::untimed(false, bytes(parameters), vec![0, 1, 2])
     };
     let stage = Rc::new(Stage::default());
     stage.is_merge.set(merge.is_some());

@@ -12,7 +12,6 @@ use cenote::pod::Worker;
 use cenote::pod::format::geometry::FRAME;
 use cenote::{Error, Guidelines};
 use cenote_sim::exec::{Context, Ended, Settings, SimMemory, run};
-use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
 use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
 
@@ -36,28 +35,7 @@ fn fill_and_refill(map: &HashMap<SimMemory<true>>) -> Result<(), Error> {
 /// What comes of the large value.
 fn outcome() -> Result<(), Error> {
     let parameters = parameters(true, FRAMES);
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts: 1,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0],
-        crashes: Vec::new(),
-        steps_max: 10_000_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
+    let settings = Settings::untimed(true, bytes(parameters), vec![0]);
     let result = Rc::new(RefCell::new(Ok(())));
     let theirs = result.clone();
     let outcome = run(

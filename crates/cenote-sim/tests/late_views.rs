@@ -4,7 +4,6 @@
 #![cfg(feature = "mutants")]
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cenote::index::objects::{NewObject, ObjectSettings, ObjectStore};
@@ -12,10 +11,10 @@ use cenote::mutant::{Mutant, choose};
 use cenote::pod::Worker;
 use cenote::pod::reclaim::collect::collect_all;
 use cenote::{Error, Guidelines};
-use cenote_sim::exec::{Context, Ended, Settings, SimMemory, run};
-use cenote_sim::machine::{Capacity, Shape};
-use cenote_sim::policy::{Candidate, Fault, Policy};
-use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+use cenote_sim::exec::{Context, Ended, SimMemory};
+use cenote_sim::policy::Candidate;
+
+use crate::directed::{Play, Stage, Stop, first_wrong, until, with_worker};
 
 type Store = ObjectStore<SimMemory<true>>;
 
@@ -23,21 +22,15 @@ type Store = ObjectStore<SimMemory<true>>;
 const SIZE: usize = 200;
 /// Objects that are made where the deleted one was.
 const OTHERS: u64 = 8;
-/// Steps of all others for which the viewer is stopped, at most.
-const STOP: u64 = 6_000;
-
 /// What the threads know of each other.
 #[derive(Default)]
-struct Stage {
+struct Views {
     /// Whether both have the store open.
     is_ready: Cell<bool>,
-    /// The thread that views, its steps since it began to, and before which of them it is held back.
+    /// The thread that views.
     viewer: Cell<Option<u32>>,
-    steps: Cell<u64>,
-    stop_at: u64,
-    is_stopped: Cell<bool>,
-    /// Steps of all since then.
-    since: Cell<u64>,
+    /// Its stop, before one of its steps since it began to view.
+    stop: Stop,
     is_deleted: Cell<bool>,
     has_view: Cell<bool>,
     is_reused: Cell<bool>,
@@ -45,58 +38,25 @@ struct Stage {
     seen: RefCell<Option<Vec<u8>>>,
 }
 
-/// Runs all threads in turn, except the one that is held back.
-struct HeldBack {
-    stage: Rc<Stage>,
-    step: u64,
-    ran: BTreeMap<u32, u64>,
-}
-
-impl Policy for HeldBack {
-    fn thread(&mut self, candidates: &[Candidate], _: bool) -> usize {
-        let stage = &self.stage;
-        let is_viewer = |of: &Candidate| Some(of.thread) == stage.viewer.get();
-        let waits = |of: &Candidate| {
-            let is_over = stage.is_deleted.get() || stage.since.get() >= STOP;
-            is_viewer(of) && stage.is_stopped.get() && !is_over
-        };
-        let chosen = (0..candidates.len())
-            .filter(|&n| !waits(&candidates[n]))
-            .min_by_key(|&n| self.ran.get(&candidates[n].thread))
-            .unwrap_or(0);
-        if is_viewer(&candidates[chosen]) && !stage.has_view.get() {
-            stage.steps.set(stage.steps.get() + 1);
-            let is_stopped = stage.is_stopped.get() || stage.steps.get() == stage.stop_at;
-            stage.is_stopped.set(is_stopped);
-        }
-        stage
-            .since
-            .set(stage.since.get() + u64::from(stage.is_stopped.get()));
-        self.step += 1;
-        self.ran.insert(candidates[chosen].thread, self.step);
-        chosen
-    }
-
-    fn fault(&mut self, _: Fault, _: u32) -> u32 {
-        0
-    }
-
-    fn parameters(&self) -> String {
-        "the viewer is held back".to_owned()
+impl Views {
+    fn is_viewer(&self, of: &Candidate) -> bool {
+        Some(of.thread) == self.viewer.get()
     }
 }
 
-fn until(context: &Context<true>, is_so: impl Fn() -> bool) {
-    while !is_so() {
-        context.wait();
+impl Stage for Views {
+    fn waits(&self, of: &Candidate) -> bool {
+        self.is_viewer(of) && self.stop.lasts(self.is_deleted.get())
+    }
+
+    fn note(&self, of: &Candidate) {
+        self.stop.note(self.is_viewer(of) && !self.has_view.get());
     }
 }
 
-fn open(member: &Member<true>) -> (Rc<Worker<SimMemory<true>>>, Store) {
-    let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
+fn open(worker: &Rc<Worker<SimMemory<true>>>) -> Store {
     let settings = ObjectSettings::default();
-    let store = Store::open_or_create(worker.clone(), "store", &settings, Guidelines::P3).unwrap();
-    (worker, store)
+    Store::open_or_create(worker.clone(), "store", &settings, Guidelines::P3).unwrap()
 }
 
 fn make(store: &Store, id: u64, byte: u8) -> Result<(), Error> {
@@ -106,10 +66,9 @@ fn make(store: &Store, id: u64, byte: u8) -> Result<(), Error> {
     store.seal(object).map(drop)
 }
 
-fn view(context: &Context<true>, stage: &Stage) {
-    let member = Member::join(context, false).unwrap();
-    {
-        let (worker, store) = open(&member);
+fn view(context: &Context<true>, stage: &Views) {
+    with_worker(context, |worker| {
+        let store = open(worker);
         // It has slots now.
         let viewed = store.view(&1_u64.to_le_bytes()).unwrap().unwrap();
         store.end_view(viewed);
@@ -122,105 +81,56 @@ fn view(context: &Context<true>, stage: &Stage) {
             .seen
             .replace(viewed.map(|viewed| viewed.copied(worker.mem())));
         viewed.into_iter().for_each(|viewed| store.end_view(viewed));
-    }
-    member.leave(context);
+    });
 }
 
-fn delete(context: &Context<true>, stage: &Stage) {
-    let member = Member::join(context, false).unwrap();
-    {
-        let (worker, store) = open(&member);
+fn delete(context: &Context<true>, stage: &Views) {
+    with_worker(context, |worker| {
+        let store = open(worker);
         until(context, || stage.is_ready.get());
-        until(context, || stage.is_stopped.get() || stage.has_view.get());
+        until(context, || stage.stop.has_come() || stage.has_view.get());
         assert!(store.delete(&0_u64.to_le_bytes()).unwrap());
         stage.is_deleted.set(true);
         until(context, || stage.has_view.get());
-        collect_all(&worker).unwrap();
+        collect_all(worker).unwrap();
         (2..2 + OTHERS).for_each(|id| make(&store, id, 2).unwrap());
         stage.is_reused.set(true);
-    }
-    member.leave(context);
-}
-
-/// What the viewer sees at last, if it is held back before a step; and whether it was.
-fn seen(stop_at: u64) -> (Result<Option<Vec<u8>>, String>, bool) {
-    let parameters = parameters(true, 32);
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts: 1,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0; 2],
-        crashes: Vec::new(),
-        steps_max: 10_000_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
-    let stage = Rc::new(Stage {
-        stop_at,
-        ..Stage::default()
     });
-    let theirs = stage.clone();
-    let outcome = run::<true>(
-        &settings,
-        Box::new(HeldBack {
-            stage: stage.clone(),
-            step: 0,
-            ran: BTreeMap::new(),
-        }),
-        Box::new(move |context| {
-            format(&context, parameters, 32).unwrap();
-            let member = Member::join(&context, false).unwrap();
-            let (worker, store) = open(&member);
-            (0..2).for_each(|id| make(&store, id, 1).unwrap());
-            drop((store, worker));
-            member.leave(&context);
-        }),
-        Rc::new(move |context: Context<true>| match context.process() {
-            1 => view(&context, &theirs),
-            _ => delete(&context, &theirs),
-        }),
-        Box::new(|_| {}),
-    );
-    let seen = match outcome.ended {
-        Ended::Well => Ok(stage.seen.take()),
-        ended => Err(format!("{ended:?}")),
-    };
-    (seen, stage.is_stopped.get())
 }
 
-/// The first step before which a stop has the viewer see something else than what it views, or nothing.
-fn first_wrong() -> Option<(u64, String)> {
-    for stop_at in 1.. {
-        let (seen, is_stopped) = seen(stop_at);
-        let is_right = |seen: &Option<Vec<u8>>| seen.as_ref().is_none_or(|seen| *seen == [1; SIZE]);
-        if !seen.as_ref().is_ok_and(is_right) {
-            return Some((stop_at, format!("{seen:?}")));
-        }
-        if !is_stopped {
-            break;
-        }
-    }
-    None
+/// What is wrong with what the viewer sees at last, if it is held back before a step; and whether it was.
+fn wrong(stop_at: u64) -> (Option<String>, bool) {
+    let stage = Rc::new(Views {
+        stop: Stop::before(stop_at, 6_000),
+        ..Views::default()
+    });
+    let ended = Play::of_processes(2).run::<true, _>(
+        &stage,
+        |worker| {
+            let store = open(worker);
+            (0..2).for_each(|id| make(&store, id, 1).unwrap());
+        },
+        |context, stage| match context.process() {
+            1 => view(context, stage),
+            _ => delete(context, stage),
+        },
+    );
+    let seen = match ended {
+        Ended::Well => Ok(stage.seen.take()),
+        ended => Err(ended),
+    };
+    // It may come too late to view it.
+    let is_right = |seen: &Option<Vec<u8>>| seen.as_ref().is_none_or(|seen| *seen == [1; SIZE]);
+    let wrong = (!seen.as_ref().is_ok_and(is_right)).then(|| format!("{seen:?}"));
+    (wrong, stage.stop.has_come())
 }
 
 #[test]
 fn a_view_holds_an_object_before_it_checks_that_it_is_there() {
     choose(None);
-    assert_eq!(first_wrong(), None);
+    assert_eq!(first_wrong(wrong), None);
     choose(Some(Mutant::HeldLate));
-    let wrong = first_wrong();
+    let found = first_wrong(wrong);
     choose(None);
-    assert!(wrong.is_some(), "the fault is not seen");
+    assert!(found.is_some(), "the fault is not seen");
 }

@@ -4,7 +4,6 @@
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
@@ -13,10 +12,10 @@ use cenote::pod::commit::recovery::recover_dead;
 use cenote::pod::format::lock_slots::{Slot, SlotState, Turn};
 use cenote::pod::names::directory;
 use cenote::sync::{Mutex, Timeout};
-use cenote_sim::exec::{Context, Ended, Kind, Settings, run};
-use cenote_sim::machine::{Capacity, Shape};
-use cenote_sim::policy::{Candidate, Fault, Policy};
-use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+use cenote_sim::exec::{Context, Ended, Kind, SimMemory};
+use cenote_sim::policy::Candidate;
+
+use crate::directed::{Play, Stage, until, with_worker};
 
 /// Where the end of a mutex's queue lies.
 const END_AT: u64 = 3 * 64;
@@ -28,7 +27,7 @@ const DEAD: u32 = 1;
 
 /// What the threads know of each other.
 #[derive(Default)]
-struct Stage {
+struct Leaving {
     /// The end of the queue.
     end: Cell<u64>,
     is_held: Cell<bool>,
@@ -43,7 +42,7 @@ struct Stage {
     state: Cell<Option<SlotState>>,
 }
 
-impl Stage {
+impl Leaving {
     /// Whether the waiter is about to change its turn.
     fn changes_turn(&self, of: &Candidate) -> bool {
         let changes = matches!(of.op.kind, Kind::Store | Kind::StoreSeqCst);
@@ -57,52 +56,25 @@ impl Stage {
     }
 }
 
-/// Runs all threads in turn, except those that are held back.
-struct HeldBack {
-    stage: Rc<Stage>,
-    steps: u64,
-    ran: BTreeMap<u32, u64>,
-}
+impl Stage for Leaving {
+    fn look(&self, candidates: &[Candidate]) {
+        let is_due = candidates.iter().any(|of| self.exchanges_end(of));
+        self.is_due.set(self.is_due.get() || is_due);
+    }
 
-impl Policy for HeldBack {
-    fn thread(&mut self, candidates: &[Candidate], _: bool) -> usize {
-        let stage = &self.stage;
-        let is_due = candidates.iter().any(|of| stage.exchanges_end(of));
-        stage.is_due.set(stage.is_due.get() || is_due);
-        let waits = |of: &Candidate| {
-            let leaves = stage.changes_turn(of) && stage.changed.get() == 1;
-            leaves && !stage.is_due.get() || stage.exchanges_end(of) && !stage.has_given_up.get()
-        };
-        let chosen = (0..candidates.len())
-            .filter(|&n| !waits(&candidates[n]))
-            .min_by_key(|&n| self.ran.get(&candidates[n].thread))
-            .unwrap_or(0);
-        if stage.changes_turn(&candidates[chosen]) {
-            stage.changed.set(stage.changed.get() + 1);
+    fn waits(&self, of: &Candidate) -> bool {
+        let leaves = self.changes_turn(of) && self.changed.get() == 1;
+        leaves && !self.is_due.get() || self.exchanges_end(of) && !self.has_given_up.get()
+    }
+
+    fn note(&self, of: &Candidate) {
+        if self.changes_turn(of) {
+            self.changed.set(self.changed.get() + 1);
         }
-        self.steps += 1;
-        self.ran.insert(candidates[chosen].thread, self.steps);
-        chosen
-    }
-
-    fn fault(&mut self, _: Fault, _: u32) -> u32 {
-        0
-    }
-
-    fn parameters(&self) -> String {
-        "two held back".to_owned()
     }
 }
 
-fn until(context: &Context<true>, is_so: impl Fn() -> bool) {
-    while !is_so() {
-        context.wait();
-    }
-}
-
-fn play(context: &Context<true>, stage: &Stage) {
-    let member = Member::join(context, false).unwrap();
-    let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
+fn play(context: &Context<true>, stage: &Leaving, worker: &Rc<Worker<SimMemory<true>>>) {
     let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
     match context.process() {
         _ if context.host() == DEAD => {
@@ -113,7 +85,7 @@ fn play(context: &Context<true>, stage: &Stage) {
             panic!("it was not switched off");
         }
         1 => {
-            let end = directory::find(&*worker, "mutex").unwrap().unwrap().offset + END_AT;
+            let end = directory::find(&**worker, "mutex").unwrap().unwrap().offset + END_AT;
             stage.end.set(end);
             let guard = mutex.lock().unwrap();
             stage.is_held.set(true);
@@ -135,60 +107,22 @@ fn play(context: &Context<true>, stage: &Stage) {
             until(context, || context.peek(stage.end.get()) != first);
             context.power_off(DEAD, false);
             stage.recoverer.set(Some(context.thread()));
-            assert_eq!(recover_dead(&*worker).unwrap().failed, 0);
+            assert_eq!(recover_dead(&**worker).unwrap().failed, 0);
             let (_, turn) = stage.waiter.get().unwrap();
             stage.state.set(Some(Turn(context.peek(turn)).state()));
         }
     }
-    drop((mutex, worker));
-    member.leave(context);
 }
 
 /// The state of the slot of the waiter in front, once the one behind it is recovered.
 fn left() -> SlotState {
-    let parameters = parameters(true, 32);
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts: 2,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0, 0, 0, DEAD],
-        crashes: Vec::new(),
-        steps_max: 1_000_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
-    let stage = Rc::new(Stage::default());
-    let theirs = stage.clone();
-    let outcome = run(
-        &settings,
-        Box::new(HeldBack {
-            stage: stage.clone(),
-            steps: 0,
-            ran: BTreeMap::new(),
-        }),
-        Box::new(move |context: Context<true>| {
-            format(&context, parameters, 32).unwrap();
-            let member = Member::join(&context, false).unwrap();
-            let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
-            drop(Mutex::open_or_create(worker, "mutex").unwrap());
-            member.leave(&context);
-        }),
-        Rc::new(move |context: Context<true>| play(&context, &theirs)),
-        Box::new(|_| {}),
+    let stage = Rc::new(Leaving::default());
+    let ended = Play::on_hosts(vec![0, 0, 0, DEAD]).run(
+        &stage,
+        |worker| drop(Mutex::open_or_create(worker.clone(), "mutex").unwrap()),
+        |context: &Context<true>, stage| with_worker(context, |worker| play(context, stage, worker)),
     );
-    assert_eq!(outcome.ended, Ended::Well);
+    assert_eq!(ended, Ended::Well);
     assert!(stage.is_due.get());
     stage.state.get().unwrap()
 }

@@ -4,7 +4,6 @@
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
@@ -12,10 +11,10 @@ use cenote::pod::Worker;
 use cenote::pod::format::lock_slots::{Slot, SlotState, Turn};
 use cenote::pod::names::directory;
 use cenote::sync::{Mutex, Timeout};
-use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
-use cenote_sim::machine::{Capacity, Shape};
-use cenote_sim::policy::{Candidate, Fault, Policy};
-use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+use cenote_sim::exec::{Context, Ended, Kind, SimMemory};
+use cenote_sim::policy::Candidate;
+
+use crate::directed::{Play, Stage, until, with_worker};
 
 /// Where the end of a mutex's queue lies.
 const END_AT: u64 = 3 * 64;
@@ -49,7 +48,7 @@ impl Step {
 
 /// What the threads know of each other.
 #[derive(Default)]
-struct Stage {
+struct Waiters {
     is_held: Cell<bool>,
     /// The waiter in front changes its turn.
     front: Step,
@@ -61,49 +60,25 @@ struct Stage {
     state: Cell<Option<SlotState>>,
 }
 
-/// Runs all threads in turn, except those that are held back.
-struct HeldBack {
-    stage: Rc<Stage>,
-    steps: u64,
-    ran: BTreeMap<u32, u64>,
-}
-
-impl Policy for HeldBack {
-    fn thread(&mut self, candidates: &[Candidate], _: bool) -> usize {
-        let Stage { front, end, .. } = &*self.stage;
-        for step in [front, end] {
+impl Stage for Waiters {
+    fn look(&self, candidates: &[Candidate]) {
+        for step in [&self.front, &self.end] {
             let is_due = candidates.iter().any(|of| step.leaves(of));
             step.is_due.set(step.is_due.get() || is_due);
         }
-        let waits = |of: &Candidate| {
-            front.leaves(of) && !end.is_due.get() || end.leaves(of) && !self.stage.front_is_done.get()
-        };
-        let chosen = (0..candidates.len())
-            .filter(|&n| !waits(&candidates[n]))
-            .min_by_key(|&n| self.ran.get(&candidates[n].thread))
-            .unwrap_or(0);
-        for step in [front, end] {
-            if step.is(&candidates[chosen]) {
+    }
+
+    fn waits(&self, of: &Candidate) -> bool {
+        let Self { front, end, .. } = self;
+        front.leaves(of) && !end.is_due.get() || end.leaves(of) && !self.front_is_done.get()
+    }
+
+    fn note(&self, of: &Candidate) {
+        for step in [&self.front, &self.end] {
+            if step.is(of) {
                 step.changed.set(step.changed.get() + 1);
             }
         }
-        self.steps += 1;
-        self.ran.insert(candidates[chosen].thread, self.steps);
-        chosen
-    }
-
-    fn fault(&mut self, _: Fault, _: u32) -> u32 {
-        0
-    }
-
-    fn parameters(&self) -> String {
-        "two held back".to_owned()
-    }
-}
-
-fn until(context: &Context<true>, is_so: impl Fn() -> bool) {
-    while !is_so() {
-        context.wait();
     }
 }
 
@@ -113,9 +88,7 @@ fn turn(worker: &Worker<SimMemory<true>>) -> u64 {
         .offset()
 }
 
-fn play(context: &Context<true>, stage: &Stage) {
-    let member = Member::join(context, false).unwrap();
-    let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
+fn play(context: &Context<true>, stage: &Waiters, worker: &Rc<Worker<SimMemory<true>>>) {
     let mutex = Mutex::open(worker.clone(), "mutex").unwrap();
     let lock = || mutex.lock_with(Timeout::Polls(POLLS)).unwrap().is_some();
     match context.process() {
@@ -129,67 +102,29 @@ fn play(context: &Context<true>, stage: &Stage) {
         }
         2 => {
             until(context, || stage.is_held.get());
-            stage.front.place.set(Some((context.thread(), turn(&worker))));
+            stage.front.place.set(Some((context.thread(), turn(worker))));
             assert!(!lock());
             stage.front_is_done.set(true);
         }
         _ => {
-            let end = directory::find(&*worker, "mutex").unwrap().unwrap().offset + END_AT;
+            let end = directory::find(&**worker, "mutex").unwrap().unwrap().offset + END_AT;
             until(context, || context.peek(end) != 0);
             stage.end.place.set(Some((context.thread(), end)));
             assert!(!lock());
             stage.end_is_done.set(true);
         }
     }
-    drop((mutex, worker));
-    member.leave(context);
 }
 
 /// The state of the slot of the waiter in front, once both have given up.
 fn left() -> SlotState {
-    let parameters = parameters(true, 32);
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts: 1,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0; 3],
-        crashes: Vec::new(),
-        steps_max: 1_000_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
-    let stage = Rc::new(Stage::default());
-    let theirs = stage.clone();
-    let outcome = run(
-        &settings,
-        Box::new(HeldBack {
-            stage: stage.clone(),
-            steps: 0,
-            ran: BTreeMap::new(),
-        }),
-        Box::new(move |context: Context<true>| {
-            format(&context, parameters, 32).unwrap();
-            let member = Member::join(&context, false).unwrap();
-            let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
-            drop(Mutex::open_or_create(worker, "mutex").unwrap());
-            member.leave(&context);
-        }),
-        Rc::new(move |context: Context<true>| play(&context, &theirs)),
-        Box::new(|_| {}),
+    let stage = Rc::new(Waiters::default());
+    let ended = Play::of_processes(3).run(
+        &stage,
+        |worker| drop(Mutex::open_or_create(worker.clone(), "mutex").unwrap()),
+        |context: &Context<true>, stage| with_worker(context, |worker| play(context, stage, worker)),
     );
-    assert_eq!(outcome.ended, Ended::Well);
+    assert_eq!(ended, Ended::Well);
     assert!(stage.front.is_due.get() && stage.end.is_due.get());
     stage.state.get().unwrap()
 }

@@ -4,7 +4,6 @@
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cenote::Guidelines;
@@ -14,10 +13,11 @@ use cenote::pod::Worker;
 use cenote::pod::commit::recovery::{Recovered, recover_dead};
 use cenote::pod::instance::limits::Limits;
 use cenote::pod::reclaim::collect::collect_now;
-use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
-use cenote_sim::machine::{Capacity, Shape};
-use cenote_sim::policy::{Candidate, Fault, Policy};
-use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+use cenote_sim::exec::{Context, Ended, Kind, SimMemory};
+use cenote_sim::policy::Candidate;
+use cenote_sim::subjects::pool::Member;
+
+use crate::directed::{Play, Stage, until, with_worker};
 
 type Memory = SimMemory<true>;
 
@@ -25,7 +25,7 @@ const KEY: u64 = 7;
 
 /// What the threads know of each other.
 #[derive(Default)]
-struct Stage {
+struct Lists {
     /// The thread that puts first, and its operation's word.
     putter: Cell<Option<(u32, u64)>>,
     /// How often it has written that word.
@@ -42,67 +42,42 @@ struct Stage {
     recovered: Cell<Option<Recovered>>,
 }
 
-/// Runs all threads in turn, except two: the first putter once it has put, before it writes that down; and the
-/// recoverer before it reads the replacer's list, until that is moved.
-struct HeldBack {
-    stage: Rc<Stage>,
-    steps: u64,
-    ran: BTreeMap<u32, u64>,
-}
-
-impl HeldBack {
+impl Lists {
     /// Whether the first putter is about to write its operation's word.
     fn writes(&self, of: &Candidate) -> bool {
-        self.stage.putter.get() == Some((of.thread, of.op.at)) && of.op.kind == Kind::OwnedStore
+        self.putter.get() == Some((of.thread, of.op.at)) && of.op.kind == Kind::OwnedStore
     }
 
-    fn reads(&self, of: &Candidate) -> bool {
-        let stage = &self.stage;
-        Some(of.thread) == stage.recoverer.get()
-            && stage.replacer.get().is_some_and(|(_, head)| head == of.op.at)
+    /// Whether it has put, and is about to write that down.
+    fn has_put(&self, of: &Candidate) -> bool {
+        self.writes(of) && self.written.get() == 1
+    }
+
+    /// Whether the recoverer is about to read the replacer's list, which is not moved yet.
+    fn looks(&self, of: &Candidate) -> bool {
+        let reads = |(_, head)| head == of.op.at;
+        let reads = Some(of.thread) == self.recoverer.get() && self.replacer.get().is_some_and(reads);
+        reads && !self.is_moved.get()
     }
 }
 
-impl Policy for HeldBack {
-    fn thread(&mut self, candidates: &[Candidate], _: bool) -> usize {
-        let stage = self.stage.clone();
-        let has_put = |of: &Candidate| self.writes(of) && stage.written.get() == 1;
-        let looks = |of: &Candidate| self.reads(of) && !stage.is_moved.get();
-        stage
-            .has_put
-            .set(stage.has_put.get() || candidates.iter().any(has_put));
-        stage
-            .is_held_back
-            .set(stage.is_held_back.get() || candidates.iter().any(looks));
-        let chosen = (0..candidates.len())
-            .filter(|&n| !has_put(&candidates[n]) && !looks(&candidates[n]))
-            .min_by_key(|&n| self.ran.get(&candidates[n].thread))
-            .unwrap_or(0);
-        if self.writes(&candidates[chosen]) {
-            stage.written.set(stage.written.get() + 1);
+impl Stage for Lists {
+    fn look(&self, candidates: &[Candidate]) {
+        let has_put = candidates.iter().any(|of| self.has_put(of));
+        let looks = candidates.iter().any(|of| self.looks(of));
+        self.has_put.set(self.has_put.get() || has_put);
+        self.is_held_back.set(self.is_held_back.get() || looks);
+    }
+
+    fn waits(&self, of: &Candidate) -> bool {
+        self.has_put(of) || self.looks(of)
+    }
+
+    fn note(&self, of: &Candidate) {
+        if self.writes(of) {
+            self.written.set(self.written.get() + 1);
         }
-        self.steps += 1;
-        self.ran.insert(candidates[chosen].thread, self.steps);
-        chosen
     }
-
-    fn fault(&mut self, _: Fault, _: u32) -> u32 {
-        0
-    }
-
-    fn parameters(&self) -> String {
-        "two held back".to_owned()
-    }
-}
-
-fn until(context: &Context<true>, is_so: impl Fn() -> bool) {
-    while !is_so() {
-        context.wait();
-    }
-}
-
-fn worker(member: &Member<true>) -> Rc<Worker<Memory>> {
-    Rc::new(Worker::attach(&member.pod, true).unwrap())
 }
 
 fn put(worker: &Rc<Worker<Memory>>, key: u64, value: u64) {
@@ -111,25 +86,23 @@ fn put(worker: &Rc<Worker<Memory>>, key: u64, value: u64) {
 }
 
 /// Takes over the lists of idle workers that it has seen before: those of a lower place than the replacer's.
-fn take(context: &Context<true>, stage: &Stage) {
-    let member = Member::join(context, false).unwrap();
-    let worker = worker(&member);
-    stage.taker.set(Some(worker.me()));
-    until(context, || stage.is_replaced.get());
-    collect_now(&worker).unwrap();
-    stage.has_looked.set(true);
-    until(context, || stage.is_held_back.get());
-    collect_now(&worker).unwrap();
-    let (_, head) = stage.replacer.get().unwrap();
-    stage.is_moved.set(context.peek(head) == 0);
-    assert!(stage.is_moved.get());
-    until(context, || stage.recovered.get().is_some());
-    drop(worker);
-    member.leave(context);
+fn take(context: &Context<true>, stage: &Lists) {
+    with_worker(context, |worker| {
+        stage.taker.set(Some(worker.me()));
+        until(context, || stage.is_replaced.get());
+        collect_now(worker).unwrap();
+        stage.has_looked.set(true);
+        until(context, || stage.is_held_back.get());
+        collect_now(worker).unwrap();
+        let (_, head) = stage.replacer.get().unwrap();
+        stage.is_moved.set(context.peek(head) == 0);
+        assert!(stage.is_moved.get());
+        until(context, || stage.recovered.get().is_some());
+    });
 }
 
 /// Puts, and dies before that is written down.
-fn die(context: &Context<true>, stage: &Rc<Stage>) {
+fn die(context: &Context<true>, stage: &Rc<Lists>) {
     until(context, || stage.taker.get().is_some());
     let member = Member::join(context, false).unwrap();
     let theirs = stage.clone();
@@ -147,85 +120,50 @@ fn die(context: &Context<true>, stage: &Rc<Stage>) {
 }
 
 /// Replaces what the other has put, and has it in its list.
-fn replace(context: &Context<true>, stage: &Stage) {
+fn replace(context: &Context<true>, stage: &Lists) {
     until(context, || stage.taker.get().is_some());
-    let member = Member::join(context, false).unwrap();
-    let worker = worker(&member);
-    stage
-        .replacer
-        .set(Some((worker.me(), worker.record().head().offset())));
-    until(context, || stage.has_put.get());
-    put(&worker, KEY, 2);
-    stage.is_replaced.set(true);
-    until(context, || stage.recovered.get().is_some());
-    drop(worker);
-    member.leave(context);
+    with_worker(context, |worker| {
+        let head = worker.record().head().offset();
+        stage.replacer.set(Some((worker.me(), head)));
+        until(context, || stage.has_put.get());
+        put(worker, KEY, 2);
+        stage.is_replaced.set(true);
+        until(context, || stage.recovered.get().is_some());
+    });
 }
 
-fn recover(context: &Context<true>, stage: &Stage) {
+fn recover(context: &Context<true>, stage: &Lists) {
     until(context, || stage.taker.get().is_some());
-    let member = Member::join(context, false).unwrap();
-    let worker = worker(&member);
-    until(context, || !context.is_alive(2));
-    stage.recoverer.set(Some(context.thread()));
-    stage.recovered.set(Some(recover_dead(&*worker).unwrap()));
-    drop(worker);
-    member.leave(context);
+    with_worker(context, |worker| {
+        until(context, || !context.is_alive(2));
+        stage.recoverer.set(Some(context.thread()));
+        stage.recovered.set(Some(recover_dead(&**worker).unwrap()));
+    });
 }
 
 /// What the recoverer has done.
 fn recovered() -> Recovered {
-    let parameters = parameters(true, 64);
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts: 1,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0; 4],
-        crashes: Vec::new(),
-        steps_max: 1_000_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
+    let stage = Rc::new(Lists::default());
+    let play = Play {
+        frames: (64, 64),
         // Each scan of the own list comes with one of the lists of others.
         limits: Some(Limits {
             maintain_every: 1,
             ..Limits::usual::<Memory>()
         }),
+        ..Play::of_processes(4)
     };
-    let stage = Rc::new(Stage::default());
-    let theirs = stage.clone();
-    let outcome = run(
-        &settings,
-        Box::new(HeldBack {
-            stage: stage.clone(),
-            steps: 0,
-            ran: BTreeMap::new(),
-        }),
-        Box::new(move |context: Context<true>| {
-            format(&context, parameters, 64).unwrap();
-            let member = Member::join(&context, false).unwrap();
-            put(&worker(&member), KEY, 0);
-            member.leave(&context);
-        }),
-        Rc::new(move |context: Context<true>| match context.process() {
-            1 => take(&context, &theirs),
-            2 => die(&context, &theirs),
-            3 => replace(&context, &theirs),
-            _ => recover(&context, &theirs),
-        }),
-        Box::new(|_| {}),
+    let ended = play.run(
+        &stage,
+        |worker| put(worker, KEY, 0),
+        |context: &Context<true>, stage| match context.process() {
+            1 => take(context, stage),
+            2 => die(context, stage),
+            3 => replace(context, stage),
+            _ => recover(context, stage),
+        },
     );
-    assert_eq!(outcome.ended, Ended::Well);
+    assert_eq!(ended, Ended::Well);
     assert!(stage.is_held_back.get());
     assert!(stage.taker.get() < stage.replacer.get().map(|(place, _)| place));
     stage.recovered.get().unwrap()

@@ -5,7 +5,6 @@
 #![cfg(feature = "mutants")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cenote::mutant::{Mutant, choose};
@@ -14,21 +13,18 @@ use cenote::pod::commit::recovery::recover_dead;
 use cenote::pod::format::lock_slots::{Slot, SlotState, Turn};
 use cenote::pod::names::directory;
 use cenote::sync::{QueueLock, Timeout};
-use cenote_sim::exec::{Context, Ended, Kind, Settings, SimMemory, run};
-use cenote_sim::machine::{Capacity, Shape};
-use cenote_sim::policy::{Candidate, Fault, Policy};
-use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+use cenote_sim::exec::{Context, Ended, Kind, SimMemory};
+use cenote_sim::policy::Candidate;
+
+use crate::directed::{Play, Stage, Stop, first_wrong, until, with_worker};
 
 /// Where the end of a queue lock's queue lies.
 const END_AT: u64 = 64;
 /// Polls of a waiter. Had it more, it would sleep, and in the simulator no timeout ends such a sleep.
 const POLLS: u32 = 64;
-/// Steps of all others for which the recoverer is stopped, at most.
-const STOP: u64 = 6_000;
-
 /// What the threads know of each other.
 #[derive(Default)]
-struct Stage {
+struct Turns {
     /// The end of the queue.
     end: Cell<u64>,
     /// Whether the one that dies has used the lock.
@@ -46,20 +42,15 @@ struct Stage {
     /// The thread that waits behind it, and whether it has joined.
     behind: Cell<Option<u32>>,
     is_behind: Cell<bool>,
-    /// The thread that recovers, its steps since it has first seen the leaver's turn, and before which of them it is
-    /// held back.
+    /// The thread that recovers, and its stop, before one of its steps since it has first seen the leaver's turn.
     recoverer: Cell<Option<u32>>,
-    steps: Cell<u64>,
-    stop_at: u64,
-    is_stopped: Cell<bool>,
-    /// Steps of all since then.
-    since: Cell<u64>,
+    stop: Stop,
     has_recovered: Cell<bool>,
     /// Whether a newcomer got the lock beside its owner.
     is_granted: Cell<Option<bool>>,
 }
 
-impl Stage {
+impl Turns {
     fn exchanges_end(&self, of: &Candidate) -> bool {
         of.op.kind == Kind::CompareExchange && of.op.at == self.end.get()
     }
@@ -83,19 +74,23 @@ impl Stage {
     fn is_recoverer(&self, of: &Candidate) -> bool {
         self.recoverer.get() == Some(of.thread)
     }
+}
 
-    /// Whether a thread is held back.
+impl Stage for Turns {
+    fn look(&self, candidates: &[Candidate]) {
+        let is_due = candidates.iter().any(|of| self.joins_again(of));
+        self.is_due.set(self.is_due.get() || is_due);
+    }
+
     fn waits(&self, of: &Candidate) -> bool {
         let leaves = self.changes_turn(of) && self.changed.get() == 1;
-        let is_freed = self.is_stopped.get() || self.has_recovered.get();
-        let may_go_on = !self.is_stopped.get() || self.is_due.get() || self.since.get() >= STOP;
+        let is_freed = self.stop.has_come() || self.has_recovered.get();
         leaves && !self.is_behind.get()
             || self.joins_again(of) && !self.has_recovered.get()
             || self.is_waiter_behind(of) && self.is_behind.get() && !is_freed
-            || self.is_recoverer(of) && !may_go_on
+            || self.is_recoverer(of) && self.stop.lasts(self.is_due.get())
     }
 
-    /// A thread takes a step.
     fn note(&self, of: &Candidate) {
         if self.changes_turn(of) {
             self.changed.set(self.changed.get() + 1);
@@ -107,56 +102,12 @@ impl Stage {
             self.is_behind.set(true);
         }
         let sees = self.leaver.get().is_some_and(|(_, turn)| turn == of.op.at);
-        if self.is_recoverer(of) && (sees || self.steps.get() > 0) && !self.has_recovered.get() {
-            self.steps.set(self.steps.get() + 1);
-            self.is_stopped
-                .set(self.is_stopped.get() || self.steps.get() == self.stop_at);
-        }
-        self.since
-            .set(self.since.get() + u64::from(self.is_stopped.get()));
+        let counts = (sees || self.stop.has_begun()) && !self.has_recovered.get();
+        self.stop.note(self.is_recoverer(of) && counts);
     }
 }
 
-/// Runs all threads in turn, except those that are held back.
-struct HeldBack {
-    stage: Rc<Stage>,
-    steps: u64,
-    ran: BTreeMap<u32, u64>,
-}
-
-impl Policy for HeldBack {
-    fn thread(&mut self, candidates: &[Candidate], _: bool) -> usize {
-        let stage = &self.stage;
-        let is_due = candidates.iter().any(|of| stage.joins_again(of));
-        stage.is_due.set(stage.is_due.get() || is_due);
-        let chosen = (0..candidates.len())
-            .filter(|&n| !stage.waits(&candidates[n]))
-            .min_by_key(|&n| self.ran.get(&candidates[n].thread))
-            .unwrap_or(0);
-        stage.note(&candidates[chosen]);
-        self.steps += 1;
-        self.ran.insert(candidates[chosen].thread, self.steps);
-        chosen
-    }
-
-    fn fault(&mut self, _: Fault, _: u32) -> u32 {
-        0
-    }
-
-    fn parameters(&self) -> String {
-        "three held back".to_owned()
-    }
-}
-
-fn until(context: &Context<true>, is_so: impl Fn() -> bool) {
-    while !is_so() {
-        context.wait();
-    }
-}
-
-fn play(context: &Context<true>, stage: &Stage) {
-    let member = Member::join(context, false).unwrap();
-    let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
+fn play(context: &Context<true>, stage: &Turns, worker: &Rc<Worker<SimMemory<true>>>) {
     let lock = QueueLock::open(worker.clone(), "lock").unwrap();
     match context.process() {
         1 => {
@@ -166,7 +117,7 @@ fn play(context: &Context<true>, stage: &Stage) {
             until(context, || stage.is_granted.get().is_some());
             drop(guard);
         }
-        2 => leave_and_return(context, stage, &worker, &lock),
+        2 => leave_and_return(context, stage, worker, &lock),
         3 => {
             until(context, || {
                 let owned = stage.owned.get();
@@ -176,7 +127,7 @@ fn play(context: &Context<true>, stage: &Stage) {
             drop(lock.lock().unwrap());
         }
         4 => {
-            let end = directory::find(&*worker, "lock").unwrap().unwrap().offset + END_AT;
+            let end = directory::find(&**worker, "lock").unwrap().unwrap().offset + END_AT;
             stage.end.set(end);
             drop(lock.lock().unwrap());
             stage.is_used.set(true);
@@ -187,7 +138,7 @@ fn play(context: &Context<true>, stage: &Stage) {
             until(context, || stage.has_left.get());
             until(context, || !context.is_alive(4));
             stage.recoverer.set(Some(context.thread()));
-            assert_eq!(recover_dead(&*worker).unwrap().failed, 0);
+            assert_eq!(recover_dead(&**worker).unwrap().failed, 0);
             stage.has_recovered.set(true);
         }
         _ => {
@@ -196,14 +147,12 @@ fn play(context: &Context<true>, stage: &Stage) {
             stage.is_granted.set(Some(guard.is_some()));
         }
     }
-    drop((lock, worker));
-    member.leave(context);
 }
 
 /// Waits, gives up, and joins again if its slot is at rest before the recoverer goes on.
 fn leave_and_return(
     context: &Context<true>,
-    stage: &Stage,
+    stage: &Turns,
     worker: &Worker<SimMemory<true>>,
     lock: &QueueLock<SimMemory<true>>,
 ) {
@@ -225,74 +174,29 @@ fn leave_and_return(
 }
 
 /// Whether a newcomer gets the lock beside its owner if the recoverer is held back before a step; and whether it was.
-fn is_granted(stop_at: u64) -> (bool, bool) {
-    let parameters = parameters(true, 32);
-    let settings = Settings {
-        shape: Shape {
-            coherent: true,
-            hosts: 1,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0; 6],
-        crashes: Vec::new(),
-        steps_max: 10_000_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
-        limits: None,
-    };
-    let stage = Rc::new(Stage {
-        stop_at,
-        ..Stage::default()
+fn is_granted(stop_at: u64) -> (Option<()>, bool) {
+    let stage = Rc::new(Turns {
+        stop: Stop::before(stop_at, 6_000),
+        ..Turns::default()
     });
-    let theirs = stage.clone();
-    let outcome = run(
-        &settings,
-        Box::new(HeldBack {
-            stage: stage.clone(),
-            steps: 0,
-            ran: BTreeMap::new(),
-        }),
-        Box::new(move |context: Context<true>| {
-            format(&context, parameters, 32).unwrap();
-            let member = Member::join(&context, false).unwrap();
-            let worker = Rc::new(Worker::attach(&member.pod, true).unwrap());
-            drop(QueueLock::open_or_create(worker, "lock").unwrap());
-            member.leave(&context);
-        }),
-        Rc::new(move |context: Context<true>| play(&context, &theirs)),
-        Box::new(|_| {}),
+    let ended = Play::of_processes(6).run(
+        &stage,
+        |worker| drop(QueueLock::open_or_create(worker.clone(), "lock").unwrap()),
+        |context: &Context<true>, stage| with_worker(context, |worker| play(context, stage, worker)),
     );
-    assert_eq!(outcome.ended, Ended::Well);
-    (stage.is_granted.get().unwrap(), stage.is_stopped.get())
-}
-
-/// The first step before which a stop of the recoverer has a newcomer get the lock beside its owner.
-fn first_wrong() -> Option<u64> {
-    for stop_at in 1.. {
-        match is_granted(stop_at) {
-            (true, _) => return Some(stop_at),
-            (false, true) => {}
-            (false, false) => break,
-        }
-    }
-    None
+    assert_eq!(ended, Ended::Well);
+    (
+        stage.is_granted.get().unwrap().then_some(()),
+        stage.stop.has_come(),
+    )
 }
 
 #[test]
 fn recovery_ends_no_turn_but_the_one_that_it_saw() {
     choose(None);
-    assert_eq!(first_wrong(), None);
+    assert_eq!(first_wrong(is_granted), None);
     choose(Some(Mutant::NextTurnRecovered));
-    let wrong = first_wrong();
+    let wrong = first_wrong(is_granted);
     choose(None);
     assert!(wrong.is_some(), "the fault is not seen");
 }

@@ -11,7 +11,6 @@ use cenote::pod::Worker;
 use cenote::pod::death::relay::Relay;
 use cenote::pod::group::{Creation, Group, prepare_wait};
 use cenote_sim::exec::{Context, Ended, Settings, run};
-use cenote_sim::machine::{Capacity, Shape};
 use cenote_sim::policy::RandomWalk;
 use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
 
@@ -97,26 +96,8 @@ fn visitor<const C: bool>(context: &Context<C>, leased: &Cell<bool>, drops: bool
 fn ends<const C: bool>(seed: u64, relays: bool, drops: bool) -> Ended {
     let parameters = parameters(C, 16);
     let settings = Settings {
-        shape: Shape {
-            coherent: C,
-            hosts: 2,
-            bytes: bytes(parameters),
-            cache_lines: Capacity::ALL,
-            prefetches: false,
-            has_membarrier: true,
-            persists_at_crash: false,
-            coherent_bytes: 0,
-            blind_exchanges: false,
-        },
-        processes: vec![0, 0, 1],
-        crashes: Vec::new(),
         steps_max: 400_000,
-        capacity: u64::MAX,
-        profile: None,
-        checks_order: true,
-        traces: false,
-        delegated: None,
-        limits: None,
+        ..Settings::untimed(C, bytes(parameters), vec![0, 0, 1])
     };
     let (leased, is_done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let outcome = run(

@@ -4,6 +4,7 @@ mod cached_words;
 mod calibration;
 mod confirmed_replicas;
 mod delegated;
+mod directed;
 mod drops;
 mod empty_blocks;
 mod every_step;

@@ -16,7 +16,7 @@ use super::order::Order;
 use super::stop::Stop;
 use super::world::{Event, Life, Process, World};
 use crate::clock::Clock;
-use crate::machine::{Machine, Shape};
+use crate::machine::{Capacity, Machine, Shape};
 use crate::policy::{Phase, Policy};
 use crate::profile::Profile;
 
@@ -49,6 +49,32 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// A run of so many bytes on the usual machine, which keeps no time, and in which nothing breaks by itself.
+    pub fn untimed(coherent: bool, bytes: u64, processes: Vec<u32>) -> Self {
+        Self {
+            shape: Shape {
+                coherent,
+                hosts: processes.iter().max().map_or(1, |last| last + 1),
+                bytes,
+                cache_lines: Capacity::ALL,
+                prefetches: false,
+                has_membarrier: true,
+                persists_at_crash: false,
+                coherent_bytes: 0,
+                blind_exchanges: false,
+            },
+            processes,
+            crashes: Vec::new(),
+            steps_max: 10_000_000,
+            capacity: u64::MAX,
+            profile: None,
+            checks_order: true,
+            traces: false,
+            delegated: None,
+            limits: None,
+        }
+    }
+
     /// A run that keeps time, and in which nothing breaks: one process on each host, whose cache is as the profile says
     /// where so many threads share it.
     pub fn timed(profile: &Profile, coherent: bool, hosts: u32, threads: u32, bytes: u64) -> Self {
