@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cenote::group::EventKind;
 use cenote::memory::Mapped;
-use cenote::{Coherent, Dropped, Error, Noncoherent, Options, Pool};
+use cenote::{Dropped, Error, Options, Pool};
 
 const TOKEN: &[u8] = b"token";
 /// After so long a test has failed.
@@ -178,22 +178,6 @@ fn deaths_are_for_groups_that_are_there<M: Mapped>() {
     assert!(new.members().unwrap().is_empty());
     let report = pool.fsck().unwrap();
     assert!(report.is_clean(), "{report:#?}");
-}
-
-macro_rules! on_both {
-    ($($test:ident),* $(,)?) => { $(
-        mod $test {
-            use super::*;
-            #[test]
-            fn coherent() {
-                super::$test::<Coherent>();
-            }
-            #[test]
-            fn noncoherent() {
-                super::$test::<Noncoherent>();
-            }
-        }
-    )* };
 }
 
 on_both! {

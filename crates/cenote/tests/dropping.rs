@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cenote::causes::Structure;
 use cenote::memory::Mapped;
 use cenote::objects::ObjectSettings;
-use cenote::{Coherent, Committed, Dropped, Error, NextTask, Noncoherent, Options, Plan, Pool, Range};
+use cenote::{Committed, Dropped, Error, NextTask, Options, Plan, Pool, Range};
 
 fn pool<M: Mapped>(folder: &tempfile::TempDir) -> Pool<M> {
     let options = Options {
@@ -420,22 +420,6 @@ fn a_repair_frees_nothing_that_is_being_taken_apart<M: Mapped>() {
             );
         }
     }
-}
-
-macro_rules! on_both {
-    ($($test:ident),* $(,)?) => { $(
-        mod $test {
-            use super::*;
-            #[test]
-            fn coherent() {
-                super::$test::<Coherent>();
-            }
-            #[test]
-            fn noncoherent() {
-                super::$test::<Noncoherent>();
-            }
-        }
-    )* };
 }
 
 on_both! {

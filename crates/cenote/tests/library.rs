@@ -3,6 +3,9 @@
 // Has the library compiled for both memories (`cenote_damage::ALL_CALLS`).
 extern crate cenote_damage as _;
 
+#[macro_use]
+mod on_both;
+
 mod audits;
 mod beside_damage;
 mod common;

@@ -4,26 +4,23 @@
 //! it is only if somebody dropped that name. Once a drop is over that found nobody at work, no older handle may be of
 //! use. In the end all is dropped, and nothing may be left.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cenote::Error;
 use cenote::causes::Table;
-use cenote::index::dropping::{drop_named, finish_dropped};
+use cenote::index::dropping::finish_dropped;
 use cenote::index::hash::HashMap;
 use cenote::index::objects::{NewObject, ObjectSettings, ObjectStore, Viewed};
 use cenote::index::ordered::OrderedMap;
 use cenote::pod::format::geometry::Parameters;
-use cenote::pod::names::directory;
 use cenote::pod::reclaim::collect;
 use cenote::pod::tasks::{Committed, Plan, TaskList};
 use cenote::pod::{Pod, Worker};
-use cenote::{Dropped, Error};
 
 use super::assemble::{Parts, assemble};
-use super::hash::account;
-use super::pool::Member;
+use super::drop_times::{DropTimes, Opened, drop_all};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, Held, SimMemory};
 
@@ -51,13 +48,7 @@ const VIEWS_MAX: usize = 2;
 struct Shared {
     load: Load,
     log: Log,
-    /// Counts moments: openings and drops.
-    now: Cell<u64>,
-    /// Handles of each name that were opened before this are of no use.
-    dropped: [Cell<u64>; NAMES.len()],
-    /// Drops of each name that have begun and not ended, and when the last one ended.
-    dropping: [Cell<u64>; NAMES.len()],
-    ended: [Cell<u64>; NAMES.len()],
+    times: DropTimes<{ NAMES.len() }>,
 }
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -65,21 +56,12 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
     let shared = Shared {
         load,
         log: log.clone(),
-        now: Cell::default(),
-        dropped: Default::default(),
-        dropping: Default::default(),
-        ended: Default::default(),
+        times: DropTimes::new(NAMES, log.clone()),
     };
     let prepare = |_: &Context<C>, _: &Shared| Ok(());
+    let audit = |context: &Context<C>, shared: &Shared| drop_all(context, &shared.log);
     let parts = Parts { prepare, work, audit };
     assemble(load, parameters, 8, log, shared, parts)
-}
-
-impl Shared {
-    fn tick(&self) -> u64 {
-        self.now.set(self.now.get() + 1);
-        self.now.get()
-    }
 }
 
 enum Structure<const C: bool> {
@@ -169,9 +151,7 @@ fn task_of(key: u64) -> u64 {
 struct Handle<const C: bool> {
     structure: Structure<C>,
     tag: u64,
-    /// When it began to be opened, and when it was open.
-    began: u64,
-    opened: u64,
+    when: Opened,
 }
 
 /// A view that a thread holds, and what it shows.
@@ -217,7 +197,7 @@ fn work<const C: bool>(
         );
         let own = u64::from(context.thread()) << 8 | key;
         match below(&mut random, 12) {
-            0 | 1 => thread.drop_named(name)?,
+            0 | 1 => shared.times.drop_named(&thread.worker, name)?,
             2..=5 => thread.on(name, |thread, handle| thread.put(name, handle, own))?,
             6..=8 => thread.on(name, |thread, handle| thread.get(name, handle, own))?,
             9 => thread.on(name, |thread, handle| thread.get_tag(handle))?,
@@ -243,24 +223,6 @@ impl<const C: bool> Thread<'_, C> {
         self.number
     }
 
-    fn drop_named(&mut self, name: usize) -> cenote::Result<()> {
-        let began = self.shared.tick();
-        let (dropping, ended) = (&self.shared.dropping[name], &self.shared.ended[name]);
-        dropping.set(dropping.get() + 1);
-        let outcome = drop_named(&self.worker, NAMES[name]);
-        dropping.set(dropping.get() - 1);
-        ended.set(self.shared.tick());
-        match outcome {
-            Ok(Dropped::Freed) => {
-                let dropped = &self.shared.dropped[name];
-                dropped.set(dropped.get().max(began));
-            }
-            Ok(Dropped::InUse) | Err(Error::NoSuch { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
     /// Does something with a handle, which is opened if there is none; it goes if it is of no use any more.
     fn on(
         &mut self,
@@ -282,48 +244,32 @@ impl<const C: bool> Thread<'_, C> {
         let Some(handle) = self.handles[name].clone() else {
             return Ok(());
         };
-        let is_over = handle.opened < self.shared.dropped[name].get();
-        match work(self, &handle) {
-            Err(Error::Dropped) => {
-                let (dropping, ended) = (self.shared.dropping[name].get(), self.shared.ended[name].get());
-                if dropping == 0 && ended < handle.began {
-                    let text = format!("{} is said to be dropped, and nobody did so", NAMES[name]);
-                    self.shared.log.fault(text);
-                }
-                self.handles[name] = None;
-            }
-            Ok(()) if is_over => {
-                let text = format!("{} is of use after it was dropped", NAMES[name]);
-                self.shared.log.fault(text);
-            }
-            done => done?,
+        let shared = self.shared;
+        if !shared.times.on(name, handle.when, || work(self, &handle))? {
+            self.handles[name] = None;
         }
         Ok(())
     }
 
     fn open(&mut self, name: usize) -> cenote::Result<Handle<C>> {
-        let began = self.shared.tick();
-        let structure = Structure::open(&self.worker, name, &self.shared.load)?;
-        let tag = self.next_number() | (name as u64) << 56;
-        structure.insert_tag(&tag.to_le_bytes())?;
-        let found = structure.get(TAG)?;
-        let [tag] = self.words(found.as_deref())[..] else {
-            self.shared
-                .log
-                .fault(format!("{} has no tag: {found:?}", NAMES[name]));
-            return Err(Error::Dropped);
-        };
+        let shared = self.shared;
+        let ((structure, tag), when) = shared.times.open(|| {
+            let structure = Structure::open(&self.worker, name, &shared.load)?;
+            let tag = self.next_number() | (name as u64) << 56;
+            structure.insert_tag(&tag.to_le_bytes())?;
+            let found = structure.get(TAG)?;
+            let [tag] = self.words(found.as_deref())[..] else {
+                shared.log.fault(format!("{} has no tag: {found:?}", NAMES[name]));
+                return Err(Error::Dropped);
+            };
+            Ok((structure, tag))
+        })?;
         if tag >> 56 != name as u64 {
-            self.shared
+            shared
                 .log
                 .fault(format!("{} is {}", NAMES[name], NAMES[(tag >> 56) as usize]));
         }
-        Ok(Handle {
-            structure,
-            tag,
-            began,
-            opened: self.shared.tick(),
-        })
+        Ok(Handle { structure, tag, when })
     }
 
     fn words(&self, bytes: Option<&[u8]>) -> Vec<u64> {
@@ -408,27 +354,4 @@ impl<const C: bool> Thread<'_, C> {
             store.end_view(viewed);
         }
     }
-}
-
-/// Drops everything, and accounts for every byte.
-fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> cenote::Result<()> {
-    let log = &shared.log;
-    // Alone: a background thread would free what is being accounted for.
-    let member = Member::join(context, false)?;
-    {
-        let worker = Rc::new(Worker::attach(&member.pod, true)?);
-        account(&worker, log)?;
-        for named in directory::list(&*worker)? {
-            if drop_named(&worker, &named.name)? != Dropped::Freed {
-                log.fault(format!("nobody uses {named:?}, and it is not taken apart"));
-            }
-        }
-        let left = finish_dropped(&worker)?;
-        if left > 0 || directory::dropped(&worker).next().is_some() {
-            log.fault(format!("{left} structures are left that nobody uses"));
-        }
-        account(&worker, log)?;
-    }
-    member.leave(context);
-    Ok(())
 }

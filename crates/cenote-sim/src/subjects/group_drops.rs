@@ -3,23 +3,20 @@
 //! every event; it is told that its group was dropped only if somebody dropped it. Once a drop is over that found
 //! nobody at work, no older handle may be of use. In the end all is dropped, and nothing may be left.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote::causes::Table;
-use cenote::index::dropping::{drop_named, finish_dropped};
+use cenote::index::dropping::finish_dropped;
 use cenote::pod::format::geometry::Parameters;
 use cenote::pod::group::{Creation, Event, EventKind, Group, GroupHandle, Status};
-use cenote::pod::names::directory;
 use cenote::pod::reclaim::collect;
 use cenote::pod::tasks::{Plan, TaskList};
 use cenote::pod::{Pod, Worker};
-use cenote::{Dropped, Error, Result};
+use cenote::{Error, Result};
 
 use super::assemble::{Parts, assemble};
-use super::hash::account;
-use super::pool::Member;
+use super::drop_times::{DropTimes, Opened, drop_all};
 use super::{Load, Log, Scenario, below, random};
 use crate::exec::{Context, SimMemory};
 
@@ -32,13 +29,7 @@ const TASKS_MAX: u64 = 4_500;
 struct Shared {
     load: Load,
     log: Log,
-    /// Counts moments: openings and drops.
-    now: Cell<u64>,
-    /// Handles of each name that were opened before this are of no use.
-    dropped: [Cell<u64>; NAMES.len()],
-    /// Drops of each name that have begun and not ended, and when the last one ended.
-    dropping: [Cell<u64>; NAMES.len()],
-    ended: [Cell<u64>; NAMES.len()],
+    times: DropTimes<{ NAMES.len() }>,
 }
 
 pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C> {
@@ -46,21 +37,12 @@ pub fn scenario<const C: bool>(load: Load, parameters: Parameters) -> Scenario<C
     let shared = Shared {
         load,
         log: log.clone(),
-        now: Cell::default(),
-        dropped: Default::default(),
-        dropping: Default::default(),
-        ended: Default::default(),
+        times: DropTimes::new(NAMES, log.clone()),
     };
     let prepare = |_: &Context<C>, _: &Shared| Ok(());
+    let audit = |context: &Context<C>, shared: &Shared| drop_all(context, &shared.log);
     let parts = Parts { prepare, work, audit };
     assemble(load, parameters, 8, log, shared, parts)
-}
-
-impl Shared {
-    fn tick(&self) -> u64 {
-        self.now.set(self.now.get() + 1);
-        self.now.get()
-    }
 }
 
 /// What a thread has open of a name.
@@ -80,9 +62,7 @@ struct Place {
 
 struct Handle<const C: bool> {
     structure: Structure<C>,
-    /// When it began to be opened, and when it was open.
-    began: u64,
-    opened: u64,
+    when: Opened,
 }
 
 struct Thread<'a, const C: bool> {
@@ -104,7 +84,7 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
     for _ in 0..shared.load.operations {
         let name = below(&mut random, NAMES.len() as u64) as usize;
         match below(&mut random, 12) {
-            0 | 1 => thread.drop_named(name)?,
+            0 | 1 => shared.times.drop_named(&thread.worker, name)?,
             2 => {
                 finish_dropped(&thread.worker)?;
                 collect::collect_now(&thread.worker)?;
@@ -121,24 +101,6 @@ fn work<const C: bool>(context: &Context<C>, pod: &Arc<Pod<SimMemory<C>>>, share
 }
 
 impl<const C: bool> Thread<'_, C> {
-    fn drop_named(&mut self, name: usize) -> Result<()> {
-        let began = self.shared.tick();
-        let (dropping, ended) = (&self.shared.dropping[name], &self.shared.ended[name]);
-        dropping.set(dropping.get() + 1);
-        let outcome = drop_named(&self.worker, NAMES[name]);
-        dropping.set(dropping.get() - 1);
-        ended.set(self.shared.tick());
-        match outcome {
-            Ok(Dropped::Freed) => {
-                let dropped = &self.shared.dropped[name];
-                dropped.set(dropped.get().max(began));
-            }
-            Ok(Dropped::InUse) | Err(Error::NoSuch { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
     /// Does something with a handle, which is opened if there is none; it goes if it is of no use any more.
     fn on(&mut self, name: usize, work: impl FnOnce(&Self, &mut Handle<C>) -> Result<()>) -> Result<()> {
         let mut handle = match self.handles[name].take() {
@@ -151,22 +113,13 @@ impl<const C: bool> Thread<'_, C> {
                 opened => opened?,
             },
         };
-        let is_over = handle.opened < self.shared.dropped[name].get();
-        match work(self, &mut handle) {
-            Err(Error::Dropped) => {
-                let (dropping, ended) = (self.shared.dropping[name].get(), self.shared.ended[name].get());
-                if dropping == 0 && ended < handle.began {
-                    self.fault(format!(
-                        "{} is said to be dropped, and nobody did so",
-                        NAMES[name]
-                    ));
-                }
-                return Ok(());
-            }
-            Ok(()) if is_over => self.fault(format!("{} is of use after it was dropped", NAMES[name])),
-            done => done?,
+        if self
+            .shared
+            .times
+            .on(name, handle.when, || work(self, &mut handle))?
+        {
+            self.handles[name] = Some(handle);
         }
-        self.handles[name] = Some(handle);
         Ok(())
     }
 
@@ -175,32 +128,23 @@ impl<const C: bool> Thread<'_, C> {
     }
 
     fn open(&self, name: usize) -> Result<Handle<C>> {
-        let began = self.shared.tick();
         let threads = u64::from(self.shared.load.hosts * self.shared.load.threads);
-        let structure = match name {
+        let creation = Creation {
+            members: 2 * threads,
+            events: 16 * threads,
+            salt: 1,
+        };
+        let (structure, when) = self.shared.times.open(|| match name {
             TASKS => {
                 let plan = Plan::single(TASKS_MAX);
-                Structure::Tasks(TaskList::open_or_create(self.worker.clone(), NAMES[name], &plan)?)
+                TaskList::open_or_create(self.worker.clone(), NAMES[name], &plan).map(Structure::Tasks)
             }
-            _ => Structure::Group {
-                group: Group::open_or_create(
-                    &self.worker,
-                    NAMES[name],
-                    b"token",
-                    Creation {
-                        members: 2 * threads,
-                        events: 16 * threads,
-                        salt: 1,
-                    },
-                )?,
+            _ => Ok(Structure::Group {
+                group: Group::open_or_create(&self.worker, NAMES[name], b"token", creation)?,
                 place: None,
-            },
-        };
-        Ok(Handle {
-            structure,
-            began,
-            opened: self.shared.tick(),
-        })
+            }),
+        })?;
+        Ok(Handle { structure, when })
     }
 
     fn operate(&self, handle: &mut Handle<C>, chosen: u64) -> Result<()> {
@@ -287,27 +231,4 @@ impl<const C: bool> Thread<'_, C> {
         }
         Ok(())
     }
-}
-
-/// Drops everything, and accounts for every byte.
-fn audit<const C: bool>(context: &Context<C>, shared: &Shared) -> Result<()> {
-    let log = &shared.log;
-    // Alone: a background thread would free what is being accounted for.
-    let member = Member::join(context, false)?;
-    {
-        let worker = Rc::new(Worker::attach(&member.pod, true)?);
-        account(&worker, log)?;
-        for named in directory::list(&*worker)? {
-            if drop_named(&worker, &named.name)? != Dropped::Freed {
-                log.fault(format!("nobody uses {named:?}, and it is not taken apart"));
-            }
-        }
-        let left = finish_dropped(&worker)?;
-        if left > 0 || directory::dropped(&worker).next().is_some() {
-            log.fault(format!("{left} structures are left that nobody uses"));
-        }
-        account(&worker, log)?;
-    }
-    member.leave(context);
-    Ok(())
 }

@@ -9,6 +9,7 @@ mod condvar;
 mod crowded;
 mod death_notices;
 mod directory_locks;
+mod drop_times;
 mod drops;
 mod epochs;
 pub(crate) mod gathering;
