@@ -20,6 +20,8 @@ const SOAK_CASES: [(&str, u64); 3] = [
 const SOAK_DAMAGE_SECONDS: u64 = 1_800;
 /// No part of a soak takes longer.
 const SOAK_LIMIT: Duration = Duration::from_secs(6 * 60 * 60);
+/// No build takes longer, from nothing and beside other work.
+const BUILD_LIMIT: Duration = Duration::from_secs(45 * 60);
 /// All features, so that one build has everything that is tested: crash points and planted faults are nothing until
 /// they are asked for.
 const FEATURES: &str = "--features cenote/crash-points,cenote-sim/mutants,cenote-replica/mutants,cenote-cli/etcd,cenote-cli/ofi,cenote-cli/tls";
@@ -164,6 +166,7 @@ impl Step {
             Work::Deny => return deny::run(root).then_some(()).ok_or_else(|| "found errors".into()),
             Work::Programs { arguments, quick } => return programs::run(root, arguments, *quick),
             Work::Cargo(arguments) => {
+                limit = BUILD_LIMIT;
                 let mut command = Command::new(cargo());
                 command.args(arguments);
                 command
