@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -38,8 +39,8 @@ def key(n):
 
 
 def data(n):
-    """What is stored under a key: nothing else can be right."""
-    return random.Random(n).randbytes(1 + n * 7919 % 200_000)
+    """What is stored under a key: nothing else can be right. A task of many is copied by several threads."""
+    return random.Random(n).randbytes(1 + n * 7919 % (3_000_000 if n % 8 == 0 else 200_000))
 
 
 @pytest.fixture
@@ -48,8 +49,9 @@ def folder():
         yield pathlib.Path(folder)
 
 
-def open_adapter(folder, max_bytes=64 << 20):
-    return CenoteL2Adapter(CenoteL2AdapterConfig.from_dict({"path": f"{folder}/kv", "max_bytes": max_bytes}))
+def open_adapter(folder, max_bytes=64 << 20, threads=2):
+    parameters = {"path": f"{folder}/kv", "max_bytes": max_bytes, "threads": threads}
+    return CenoteL2Adapter(CenoteL2AdapterConfig.from_dict(parameters))
 
 
 def wait(fd):
@@ -117,6 +119,113 @@ def test_a_small_pool_evicts(folder):
     adapter.close()
 
 
+def test_a_large_task_fits_where_its_chunks_do_one_by_one(folder):
+    """What is being stored cannot be evicted: two threads at once have less room than one after the other."""
+    adapter = open_adapter(folder, 4 << 20)
+    for n in range(20):
+        task = adapter.submit_store_task([key(2 * n), key(2 * n + 1)], [Chunk(bytes(3 << 20)) for _ in range(2)])
+        wait(adapter.get_store_event_fd())
+        assert adapter.pop_completed_store_tasks()[task].is_successful()
+    adapter.close()
+
+
+class Watched:
+    """Memory of the caller's that does something when it is read."""
+
+    def __init__(self, read):
+        self._read = read
+
+    @property
+    def byte_array(self):
+        return self._read()
+
+
+def test_a_small_task_passes_a_large_one(folder):
+    adapter = open_adapter(folder, 128 << 20)
+    store(adapter, [1])
+    submitted, loaded = threading.Event(), threading.Event()
+    memory = memoryview(bytearray(4 << 20))
+    asked = [0] * 8
+
+    def read(n):
+        # The first time it is asked for its size.
+        asked[n] += 1
+        if asked[n] > 1 and not (submitted if n < 2 else loaded).wait(30):
+            raise TimeoutError("the load waits for the whole store")
+        return memory
+
+    chunks = [Watched(lambda n=n: read(n)) for n in range(8)]
+    task = adapter.submit_store_task([key(100 + n) for n in range(8)], chunks)
+    to = Chunk(bytes(len(data(1))))
+    small = adapter.submit_load_task([key(1)], [to])
+    submitted.set()
+    wait(adapter.get_load_event_fd())
+    loaded.set()
+    assert adapter.query_load_result(small).test(0) and bytes(to.byte_array) == data(1)
+    wait(adapter.get_store_event_fd())
+    assert adapter.pop_completed_store_tasks()[task].is_successful()
+    adapter.close()
+
+
+def test_what_cannot_be_copied_fails_alone(folder):
+    def fail():
+        raise NotImplementedError("on a device")
+
+    adapter = open_adapter(folder)
+    chunks = [Chunk(data(1)), Watched(fail), Chunk(data(3))]
+    task = adapter.submit_store_task([key(1), key(2), key(3)], chunks)
+    wait(adapter.get_store_event_fd())
+    assert not adapter.pop_completed_store_tasks()[task].is_successful()
+    assert look_up(adapter, [1, 2, 3]) == [True, False, True]
+    task = adapter.submit_load_task([key(1), key(3)], [Chunk(data(1)), Watched(fail)])
+    wait(adapter.get_load_event_fd())
+    loaded = adapter.query_load_result(task)
+    assert [loaded.test(0), loaded.test(1)] == [True, False]
+    for submit in (adapter.submit_store_task, adapter.submit_load_task):
+        with pytest.raises(ValueError, match="1 keys and 2 objects"):
+            submit([key(1)], chunks[:2])
+    assert look_up(adapter, [1]) == [True]
+    # No object has such an id.
+    long = ObjectKey(chunk_hash=b"x" * 5000, model_name="m", kv_rank=0)
+    task = adapter.submit_lookup_and_lock_task([long], {})
+    wait(adapter.get_lookup_and_lock_event_fd())
+    assert not adapter.query_lookup_and_lock_result(task).test(0)
+    adapter.close()
+
+
+def test_threads_that_cannot_begin_are_an_error_at_once(folder, monkeypatch):
+    begun = []
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name.startswith("cenote-lmcache") and begun:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        open_adapter(folder)
+    assert begun
+    for thread in begun:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_child_has_no_threads(folder):
+    adapter = open_adapter(folder)
+    child = os.fork()
+    if child == 0:
+        try:
+            adapter.submit_store_task([key(1)], [Chunk(data(1))])
+        except cenote.ForkedError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert store(adapter, [1]).is_successful()
+    adapter.close()
+
+
 def test_parameters_that_make_no_sense():
     for wrong in ({}, {"path": "/dev/shm/x"}, {"path": "/dev/shm/x", "max_bytes": 1}, {"path": 7, "max_bytes": 1 << 20}):
         with pytest.raises(ValueError):
@@ -130,11 +239,11 @@ WRITER = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_lmcache import *
-adapter = open_adapter({folder!r}, ROOM)
+adapter = open_adapter({folder!r}, ROOM, threads=4)
 print("ready", flush=True)
 numbers = random.Random({seed}).sample(range(2000), 2000)
-for n in range(0, 2000, 4):
-    store(adapter, numbers[n : n + 4])
+for n in range(0, 2000, 16):
+    store(adapter, numbers[n : n + 16])
 """
 
 

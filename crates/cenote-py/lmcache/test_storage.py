@@ -151,6 +151,53 @@ def test_a_small_pool_evicts(folder, loop):
     backend.close()
 
 
+def test_what_is_cancelled_keeps_nothing(folder, loop, monkeypatch):
+    backend = launched(folder, loop)
+    # Both threads are busy.
+    go_on = threading.Event()
+    busy = [backend._copier.submit(go_on.wait, 30) for _ in range(2)]
+    made = chunk(backend, 1)
+    [future] = backend.batched_submit_put_task([key(1)], [made])
+    assert backend.exists_in_put_tasks(key(1)) and future.cancel()
+    go_on.set()
+    assert all(one.result(30) for one in busy)
+    assert made.get_ref_count() == 1 and not backend.exists_in_put_tasks(key(1))
+    made.ref_count_down()
+    assert put(backend, range(3)) == 3
+    # A load is cancelled while it runs.
+    runs, go_on, loaded = threading.Event(), threading.Event(), []
+    allocate = backend.local_cpu_backend.allocate
+
+    def watch(*arguments, **named):
+        runs.set()
+        go_on.wait(30)
+        loaded.append(allocate(*arguments, **named))
+        return loaded[-1]
+
+    monkeypatch.setattr(backend.local_cpu_backend, "allocate", watch)
+    keys = [key(n) for n in range(3)]
+    load = asyncio.run_coroutine_threadsafe(backend.batched_get_non_blocking("x", keys), loop)
+    assert runs.wait(30)
+    load.cancel()
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(30)
+    go_on.set()
+    backend.close()
+    assert [(one.get_ref_count(), one.is_pinned) for one in loaded] == [(0, False)] * 3
+
+
+def test_what_another_version_has_stored_is_a_miss(folder, loop):
+    backend = launched(folder, loop)
+    put(backend, [1])
+    for n, metadata in enumerate([b"", b"{}", b'{"shapes": [[1]], "dtypes": ["of tomorrow"], "format": "X", "positions": null}']):
+        backend._objects.put(key(100 + n).to_string().encode(), b"bytes", metadata=metadata)
+        assert backend.get_blocking(key(100 + n)) is None
+        load = backend.batched_get_non_blocking("x", [key(1), key(100 + n)])
+        [loaded] = asyncio.run_coroutine_threadsafe(load, loop).result(30)
+        loaded.unpin()
+        check(loaded, backend, 1)
+    backend.close()
+
+
 def test_parameters_that_make_no_sense():
     for wrong in ({}, {"cenote.path": "/dev/shm/x"}, {"cenote.path": "/dev/shm/x", "cenote.max_bytes": 1}):
         with pytest.raises(ValueError):

@@ -72,6 +72,13 @@ impl Entry {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mix(u64);
 
+impl Mix {
+    /// What comes is mixed with a word before.
+    pub fn after(word: u64) -> Self {
+        Self(word)
+    }
+}
+
 impl Hasher for Mix {
     fn finish(&self) -> u64 {
         self.0
@@ -81,6 +88,10 @@ impl Hasher for Mix {
         for byte in bytes {
             self.write_u64(u64::from(*byte));
         }
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.0 = self.0.rotate_left(8) ^ u64::from(byte);
     }
 
     fn write_u64(&mut self, word: u64) {

@@ -11,10 +11,8 @@ Needs the package `lmcache` (`pip install 'cenote[lmcache]'`).
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lmcache.lmcache_native import Bitmap
@@ -24,12 +22,10 @@ from lmcache.v1.distributed.l2_adapters.base import AdapterUsage, L2AdapterInter
 from lmcache.v1.distributed.l2_adapters.config import L2AdapterConfigBase
 from lmcache.v1.platform import create_event_notifier
 
-from cenote import Error, FullError, _chunks
+from cenote import _chunks
+from cenote._copying import Copier, Task
 
 logger = init_logger(__name__)
-
-# Bytes that a thread copies in the time of waking some other threads.
-_PART_BYTES = 1 << 20
 
 
 class CenoteL2AdapterConfig(L2AdapterConfigBase):
@@ -55,7 +51,7 @@ class CenoteL2AdapterConfig(L2AdapterConfigBase):
             "- path (str): the pool's file, normally in /dev/shm; made if it is not there (required)\n"
             "- max_bytes (int): bytes that chunks may occupy; reserved when the pool is made (required)\n"
             "- store (str): the name of the object store in the pool (default lmcache)\n"
-            "- threads (int): threads that copy chunks (default 2)"
+            "- threads (int): threads that copy chunks, each of which takes one of the pool's 256 places (default 2)"
         )
 
 
@@ -65,30 +61,9 @@ def _id(key: Any) -> bytes:
     return fields.encode() + key.chunk_hash
 
 
-def _parts(chunks: list[Any], threads: int) -> list[range]:
-    """The chunks of a task, divided between the threads where there is much to copy."""
-    nbytes = sum(memoryview(chunk.byte_array).nbytes for chunk in chunks)
-    parts = max(1, min(threads, len(chunks), nbytes // _PART_BYTES))
-    bounds = [len(chunks) * n // parts for n in range(parts + 1)]
-    return [range(begin, end) for begin, end in itertools.pairwise(bounds)]
-
-
-class _Parts:
-    """The parts of a task that different threads do."""
-
-    def __init__(self, parts: int) -> None:
-        self._lock = threading.Lock()
-        self._left = parts
-        self.done: list[Any] = []
-        self.is_whole = True
-
-    def end(self, done: list[Any], is_whole: bool = True) -> bool:
-        """Ends a part; whether it is the last."""
-        with self._lock:
-            self.done += done
-            self.is_whole &= is_whole
-            self._left -= 1
-            return self._left == 0
+def _check_lengths(keys: list[Any], objects: list[Any]) -> None:
+    if len(keys) != len(objects):
+        raise ValueError(f"{len(keys)} keys and {len(objects)} objects: each key needs one")
 
 
 class CenoteL2Adapter(L2AdapterInterface):
@@ -103,7 +78,7 @@ class CenoteL2Adapter(L2AdapterInterface):
         self._lookup_event = create_event_notifier()
         self._load_event = create_event_notifier()
         self._threads = config.threads
-        self._executor = ThreadPoolExecutor(config.threads, "cenote-lmcache")
+        self._copier = Copier(config.threads)
         self._lock = threading.Lock()
         self._last_task = 0
         self._stored: dict[int, L2StoreResult] = {}
@@ -127,34 +102,29 @@ class CenoteL2Adapter(L2AdapterInterface):
             return self._last_task
 
     def submit_store_task(self, keys: list[Any], objects: list[Any]) -> int:
-        task, parts = self._next_task(), _parts(objects, self._threads)
-        shared = _Parts(len(parts))
-        for part in parts:
-            self._executor.submit(self._store, task, shared, part, keys, objects)
-        return task
+        _check_lengths(keys, objects)
+        task = self._next_task()
+        sizes: dict[int, int] = {}
 
-    def _store(self, task: int, shared: _Parts, part: range, keys: list[Any], objects: list[Any]) -> None:
-        stored: list[tuple[Any, int]] = []
-        is_whole = False
-        try:
-            for n in part:
-                data = memoryview(objects[n].byte_array)
-                if self._objects.put(_id(keys[n]), data):
-                    stored.append((keys[n], data.nbytes))
-            is_whole = True
-        except FullError as error:
-            logger.warning("a chunk was not stored: %s", error)
-        except Exception:
-            logger.exception("chunks were not stored")
-        if not shared.end(stored, is_whole):
-            return
-        try:
-            if shared.done:
-                self._notify_keys_stored([key for key, _ in shared.done], [size for _, size in shared.done])
-        finally:
-            with self._lock:
-                self._stored[task] = L2StoreResult(shared.is_whole, sum(size for _, size in shared.done))
-            self._store_event.notify()
+        def put(n: int) -> bool:
+            data = memoryview(objects[n].byte_array)
+            # One that is there already is not stored again.
+            if self._objects.put(_id(keys[n]), data):
+                sizes[n] = data.nbytes
+            return True
+
+        def end(done: list[int]) -> None:
+            stored = sorted(sizes)
+            try:
+                if stored:
+                    self._notify_keys_stored([keys[n] for n in stored], [sizes[n] for n in stored])
+            finally:
+                with self._lock:
+                    self._stored[task] = L2StoreResult(len(done) == len(keys), sum(sizes.values()))
+                self._store_event.notify()
+
+        self._copier.run(Task(objects, self._threads, put, end))
+        return task
 
     def pop_completed_store_tasks(self) -> dict[int, L2StoreResult]:
         with self._lock:
@@ -171,7 +141,8 @@ class CenoteL2Adapter(L2AdapterInterface):
                 if view is not None:
                     found.set(n)
                     views.append((key, view))
-        except Error:
+        except Exception:
+            # A key that cannot be an object's, as well.
             logger.exception("chunks were not looked up")
             found = Bitmap(len(keys))
             views = []
@@ -199,43 +170,39 @@ class CenoteL2Adapter(L2AdapterInterface):
         del ended
 
     def submit_load_task(self, keys: list[Any], objects: list[Any]) -> int:
+        _check_lengths(keys, objects)
         task = self._next_task()
         with self._lock:
             views = [self._views[key][-1] if key in self._views else None for key in keys]
-        parts = _parts(objects, self._threads)
-        shared = _Parts(len(parts))
-        for part in parts:
-            theirs = views[part.start : part.stop]
-            self._executor.submit(self._load, task, shared, part, keys, theirs, objects)
-        return task
 
-    def _load(
-        self, task: int, shared: _Parts, part: range, keys: list[Any], views: list[Any], objects: list[Any]
-    ) -> None:
-        done = []
-        for n, view in zip(part, views, strict=True):
+        def load(n: int) -> bool:
+            view, views[n] = views[n], None
             try:
-                # One that was not locked may have gone.
-                view = view if view is not None else self._objects.get(_id(keys[n]))
-                if view is not None:
-                    view.readinto(objects[n].byte_array)
-                    done.append(n)
-            except Exception:
-                logger.exception("a chunk was not loaded")
-        view = None
-        views.clear()
-        if not shared.end(done):
-            return
-        loaded = Bitmap(len(keys))
-        for n in shared.done:
-            loaded.set(n)
-        try:
-            if shared.done:
-                self._notify_keys_accessed([keys[n] for n in shared.done])
-        finally:
-            with self._lock:
-                self._loaded[task] = loaded
-            self._load_event.notify()
+                if view is None:
+                    # One that was not locked may have gone.
+                    view = self._objects.get(_id(keys[n]))
+                if view is None:
+                    return False
+                view.readinto(objects[n].byte_array)
+                return True
+            finally:
+                # Who keeps an exception keeps this frame.
+                view = None
+
+        def end(done: list[int]) -> None:
+            loaded = Bitmap(len(keys))
+            for n in done:
+                loaded.set(n)
+            try:
+                if done:
+                    self._notify_keys_accessed([keys[n] for n in done])
+            finally:
+                with self._lock:
+                    self._loaded[task] = loaded
+                self._load_event.notify()
+
+        self._copier.run(Task(objects, self._threads, load, end))
+        return task
 
     def query_load_result(self, task_id: int) -> Bitmap | None:
         with self._lock:
@@ -271,7 +238,7 @@ class CenoteL2Adapter(L2AdapterInterface):
         }
 
     def close(self) -> None:
-        self._executor.shutdown()
+        self._copier.close()
         with self._lock:
             self._views.clear()
         try:

@@ -16,11 +16,12 @@ Needs the package `lmcache` (`pip install 'cenote[lmcache]'`).
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from lmcache.v1.memory_management import MemoryFormat, MemoryObj
 from lmcache.v1.storage_backend.abstract_backend import StoragePluginInterface
 
 from cenote import Error, FullError, _chunks
+from cenote._copying import Copier
 
 logger = init_logger(__name__)
 
@@ -51,7 +53,7 @@ class CenoteStorageBackend(StoragePluginInterface):
         store, threads = extra.get("cenote.store", "lmcache-storage"), extra.get("cenote.threads", 2)
         _chunks.check(path, max_bytes, store, threads, "extra_config['cenote.{}']")
         self._pool, self._objects = _chunks.open_store(path, max_bytes, store)
-        self._executor = ThreadPoolExecutor(threads, "cenote-lmcache")
+        self._copier = Copier(threads)
         self._lock = threading.Lock()
         self._put: Counter[bytes] = Counter()
         # A view for each time that a key was pinned and not unpinned since.
@@ -101,7 +103,13 @@ class CenoteStorageBackend(StoragePluginInterface):
             with self._lock:
                 self._put[_id(key)] += 1
             chunk.ref_count_up()
-            futures.append(self._executor.submit(self._store, key, chunk, on_complete_callback))
+            try:
+                future = self._copier.submit(self._store, key, chunk, on_complete_callback)
+            except Exception:
+                self._end_put(key, chunk)
+                raise
+            future.add_done_callback(functools.partial(self._end_cancelled, key, chunk))
+            futures.append(future)
         return futures or None
 
     def _store(
@@ -120,16 +128,24 @@ class CenoteStorageBackend(StoragePluginInterface):
         except Exception:
             logger.exception("a chunk was not stored")
         finally:
-            chunk.ref_count_down()
-            with self._lock:
-                self._put[_id(key)] -= 1
-                if not self._put[_id(key)]:
-                    del self._put[_id(key)]
+            self._end_put(key, chunk)
         if is_there and on_complete_callback is not None:
             try:
                 on_complete_callback(key)
             except Exception:
                 logger.exception("on_complete_callback failed")
+
+    def _end_put(self, key: CacheEngineKey, chunk: MemoryObj) -> None:
+        chunk.ref_count_down()
+        with self._lock:
+            self._put[_id(key)] -= 1
+            if not self._put[_id(key)]:
+                del self._put[_id(key)]
+
+    def _end_cancelled(self, key: CacheEngineKey, chunk: MemoryObj, future: Future) -> None:
+        """After a put that was cancelled before it began."""
+        if future.cancelled():
+            self._end_put(key, chunk)
 
     def get_blocking(self, key: CacheEngineKey) -> MemoryObj | None:
         return self._load(key, busy_loop=True)
@@ -144,22 +160,28 @@ class CenoteStorageBackend(StoragePluginInterface):
         view = self._objects.get(_id(key))
         if view is None:
             return None
-        shapes, dtypes, fmt, positions = _description(view.metadata)
-        if len(shapes) == 1:
-            shapes, dtypes = shapes[0], dtypes[0]
-        chunk = self.local_cpu_backend.allocate(shapes, dtypes, fmt, busy_loop=busy_loop)
-        if chunk is None:
-            logger.warning("no memory to load a chunk to")
-            return None
+        chunk = None
         try:
+            shapes, dtypes, fmt, positions = _description(view.metadata)
+            if len(shapes) == 1:
+                shapes, dtypes = shapes[0], dtypes[0]
+            chunk = self.local_cpu_backend.allocate(shapes, dtypes, fmt, busy_loop=busy_loop)
+            if chunk is None:
+                logger.warning("no memory to load a chunk to")
+                return None
             if len(chunk.byte_array) != view.nbytes:
                 raise Error(f"a chunk has {view.nbytes} bytes, and its shapes say {len(chunk.byte_array)}")
             view.readinto(chunk.byte_array)
             chunk.metadata.cached_positions = positions
         except Exception:
+            # Also what another version of LMCache has stored, in a form that this one does not know.
             logger.exception("a chunk was not loaded")
-            chunk.ref_count_down()
+            if chunk is not None:
+                chunk.ref_count_down()
             return None
+        finally:
+            # Who keeps an exception keeps this frame.
+            view = None
         return chunk
 
     async def batched_async_contains(self, lookup_id: str, keys: list[CacheEngineKey], pin: bool = False) -> int:
@@ -171,8 +193,12 @@ class CenoteStorageBackend(StoragePluginInterface):
         keys: list[CacheEngineKey],
         transfer_spec: Any = None,
     ) -> list[MemoryObj]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._load_until_missing, keys)
+        future = self._copier.submit(self._load_until_missing, keys)
+        try:
+            return await asyncio.wrap_future(future)
+        except BaseException:
+            future.add_done_callback(_give_back)
+            raise
 
     def _load_until_missing(self, keys: list[CacheEngineKey]) -> list[MemoryObj]:
         chunks = []
@@ -196,10 +222,19 @@ class CenoteStorageBackend(StoragePluginInterface):
         """The store marks what is viewed, by itself."""
 
     def close(self) -> None:
-        self._executor.shutdown()
+        self._copier.close()
         with self._lock:
             self._views.clear()
         self._pool.close()
+
+
+def _give_back(future: Future) -> None:
+    """Releases chunks that nobody waits for any more."""
+    if future.cancelled() or future.exception() is not None:
+        return
+    for chunk in future.result():
+        chunk.unpin()
+        chunk.ref_count_down()
 
 
 def _id(key: CacheEngineKey) -> bytes:
