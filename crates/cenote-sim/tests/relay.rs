@@ -4,15 +4,18 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use cenote::Error;
 use cenote::index::dropping::drop_named;
+use cenote::index::objects::{ObjectSettings, ObjectStore};
 use cenote::memory::Memory;
 use cenote::pod::Worker;
 use cenote::pod::death::relay::Relay;
 use cenote::pod::group::{Creation, Group, prepare_wait};
-use cenote_sim::exec::{Context, Ended, Settings, run};
+use cenote::{Error, Guidelines};
+use cenote_sim::exec::{Context, Ended, Settings, SimMemory, run};
 use cenote_sim::policy::RandomWalk;
 use cenote_sim::subjects::pool::{Member, bytes, format, parameters};
+
+use crate::directed::{until, with_worker};
 
 /// How often a member joins and leaves.
 const VISITS: u64 = 3;
@@ -122,6 +125,63 @@ fn who_sleeps_on_another_host_is_woken() {
     for seed in 1..=200 {
         assert_eq!(ends::<true>(seed, true, false), Ended::Well, "seed {seed}");
         assert_eq!(ends::<false>(seed, true, false), Ended::Well, "seed {seed}");
+    }
+}
+
+/// Sleeps until an object is sealed, for as long as it takes.
+fn object_waiter<const C: bool>(context: &Context<C>, is_open: &Cell<bool>) {
+    with_worker(context, |worker| {
+        let store = objects(worker);
+        is_open.set(true);
+        loop {
+            let event_count = match store.prepare_wait(b"never") {
+                Err(Error::Dropped) => return,
+                prepared => prepared.unwrap(),
+            };
+            match store.view(b"never") {
+                Err(Error::Dropped) => return,
+                found => assert!(found.unwrap().is_none()),
+            }
+            let long = std::time::Duration::from_secs(1);
+            worker.mem().kernel().wait(&[], &[event_count], long);
+        }
+    });
+}
+
+fn objects<const C: bool>(worker: &Rc<Worker<SimMemory<C>>>) -> ObjectStore<SimMemory<C>> {
+    let settings = ObjectSettings::default();
+    ObjectStore::open_or_create(worker.clone(), "objects", &settings, Guidelines::P3).unwrap()
+}
+
+/// On the same host: nobody relays.
+fn object_waiter_ends<const C: bool>(seed: u64) -> Ended {
+    let parameters = parameters(C, 16);
+    let settings = Settings {
+        steps_max: 400_000,
+        ..Settings::untimed(C, bytes(parameters), vec![0, 0])
+    };
+    let is_open = Rc::new(Cell::new(false));
+    let outcome = run(
+        &settings,
+        Box::new(RandomWalk::new(seed)),
+        Box::new(move |context: Context<C>| format(&context, parameters, 16).unwrap()),
+        Rc::new(move |context: Context<C>| match context.process() {
+            1 => object_waiter(&context, &is_open),
+            _ => with_worker(&context, |worker| {
+                until(&context, || is_open.get());
+                let _ = drop_named(worker, "objects").unwrap();
+            }),
+        }),
+        Box::new(|_| {}),
+    );
+    outcome.ended
+}
+
+#[test]
+fn who_waits_for_an_object_is_told_that_its_store_is_dropped() {
+    for seed in 1..=100 {
+        assert_eq!(object_waiter_ends::<true>(seed), Ended::Well, "seed {seed}");
+        assert_eq!(object_waiter_ends::<false>(seed), Ended::Well, "seed {seed}");
     }
 }
 

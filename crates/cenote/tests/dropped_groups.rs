@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cenote::group::EventKind;
 use cenote::memory::Mapped;
+use cenote::pod::format::superblock::GROUP_EVENTS;
 use cenote::{Dropped, Error, Options, Pool};
 
 const TOKEN: &[u8] = b"token";
@@ -180,6 +181,25 @@ fn deaths_are_for_groups_that_are_there<M: Mapped>() {
     assert!(report.is_clean(), "{report:#?}");
 }
 
+/// However many groups there are, and whether it is in one of them.
+fn a_death_wakes_all_that_sleep_once<M: Mapped>() {
+    let folder = folder();
+    let pool = pool::<M>(&folder);
+    for n in 0..6 {
+        pool.group(&format!("group {n}"), TOKEN).unwrap();
+    }
+    let worker = pool.worker().unwrap();
+    let notifications = || GROUP_EVENTS.load(worker.mem()) >> 1;
+    let before = notifications();
+    let mortal = {
+        let pool = pool.clone();
+        std::thread::spawn(move || std::mem::forget(pool.worker().unwrap()))
+    };
+    mortal.join().unwrap();
+    pool.recover().unwrap();
+    assert_eq!(notifications() - before, 1);
+}
+
 on_both! {
     every_handle_is_told,
     its_place_may_be_another_s,
@@ -187,4 +207,5 @@ on_both! {
     a_listener_ends_after_its_group,
     tasks_are_woken,
     deaths_are_for_groups_that_are_there,
+    a_death_wakes_all_that_sleep_once,
 }

@@ -5,6 +5,8 @@
 extern crate cenote_damage as _;
 
 #[cfg(feature = "crash-points")]
+mod beside_stopped;
+#[cfg(feature = "crash-points")]
 mod common;
 mod deaths;
 mod directory_locks;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use cenote::objects::{NewObject, ObjectSettings, ObjectView, Objects, Sealed, Ttl};
+use cenote::pod::format::superblock::{SEAL_EVENT_COUNTS, seal_events};
 use cenote::{Backend, Coherent, Delegated, Error, Noncoherent, Options, Pool, Put};
 
 fn pool<M: Backend>(max: u64) -> (tempfile::TempDir, Pool<M>) {
@@ -281,6 +282,42 @@ fn opens_full<M: Backend>() {
 fn a_full_cache_can_be_opened() {
     opens_full::<Coherent>();
     opens_full::<Noncoherent>();
+}
+
+/// Who waits for an object sleeps on while others are sealed, nearly always: event counts are fewer than objects.
+#[test]
+fn who_waits_is_seldom_woken_for_another_object() {
+    let (_folder, pool) = pool::<Coherent>(64 << 20);
+    let settings = ObjectSettings::default();
+    let (quiet, busy) = (
+        pool.objects("quiet", &settings).unwrap(),
+        pool.objects("busy", &settings).unwrap(),
+    );
+    let waits = {
+        let pool = pool.clone();
+        std::thread::spawn(move || {
+            let objects = pool.existing_objects("quiet").unwrap();
+            let found = objects.wait(b"last", Duration::from_secs(60)).unwrap();
+            assert_eq!(found.unwrap().to_vec(), b"value");
+        })
+    };
+    let worker = pool.worker().unwrap();
+    let asleep = || (0..SEAL_EVENT_COUNTS).find(|&n| seal_events(n).load(worker.mem()) & 1 != 0);
+    let by = loop {
+        match asleep() {
+            Some(by) => break seal_events(by),
+            None => std::thread::yield_now(),
+        }
+    };
+    let before = by.load(worker.mem()) >> 1;
+    let mut woken = 0;
+    for n in 0..64_u64 {
+        busy.put(&n.to_le_bytes(), b"value").unwrap();
+        woken += u64::from(by.load(worker.mem()) >> 1 != before + woken);
+    }
+    assert!(woken < 20, "for {woken} of 64 objects");
+    quiet.insert(b"last", b"value").unwrap();
+    waits.join().unwrap();
 }
 
 thread_local! {

@@ -54,7 +54,7 @@ fn start<M: Mapped>(pool: &Path, point: &str) -> Child {
 }
 
 /// Whether it was stopped; else it has ended.
-fn wait_until_stopped(child: &Child) -> bool {
+pub fn wait_until_stopped(child: &Child) -> bool {
     let mut status = 0;
     // SAFETY: a child of this process, and a place for its status.
     let waited = unsafe { libc::waitpid(child.id() as i32, &mut status, libc::WUNTRACED) };

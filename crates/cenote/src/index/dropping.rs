@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::superblock::SEAL_EVENTS;
+use crate::pod::format::superblock::{SEAL_EVENT_COUNTS, seal_events};
 use crate::pod::group;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count;
@@ -93,7 +93,9 @@ fn finish<M: Memory>(worker: &Rc<Worker<M>>, entry: Entry, moments: u32) -> Resu
 fn wake_sleepers<M: Memory>(worker: &Rc<Worker<M>>, claim: &Claim<'_, M>) {
     match claim.entry().kind {
         KIND_GROUP => group::notify_all(worker.mem()),
-        KIND_OBJECTS => event_count::notify_all(worker.mem(), SEAL_EVENTS),
+        KIND_OBJECTS => {
+            (0..SEAL_EVENT_COUNTS).for_each(|hash| event_count::notify_all(worker.mem(), seal_events(hash)));
+        }
         _ => {}
     }
 }

@@ -181,7 +181,7 @@ impl<M: Memory> Objects<M> {
             false => POLL_INTERVAL,
         };
         loop {
-            let event_count = self.store.prepare_wait()?;
+            let event_count = self.store.prepare_wait(id)?;
             if let Some(view) = self.get(id)? {
                 return Ok(Some(view));
             }

@@ -9,7 +9,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::memory::{LocalWord, Memory};
@@ -51,9 +51,15 @@ impl Relaying {
         let shared = Arc::<Shared>::default();
         let (mem, theirs) = (pod.mem().clone(), shared.clone());
         let thread = spawn("cenote-relay", pod, move || {
+            let mut beat = Instant::now();
             while theirs.ends.load() == 0 {
-                theirs.relay().poll(&mem);
-                std::thread::park_timeout(HEARTBEAT);
+                if beat.elapsed() >= HEARTBEAT {
+                    beat = Instant::now();
+                    theirs.relay().poll(&mem);
+                } else {
+                    theirs.relay().poll_between(&mem);
+                }
+                std::thread::park_timeout(HEARTBEAT.saturating_sub(beat.elapsed()));
             }
         })?;
         Ok(Self {
@@ -88,7 +94,12 @@ impl Relaying {
         self.threads.push(spawn("cenote-tell", pod, move || {
             while theirs.ends.load() == 0 {
                 let event_counts = theirs.relay().prepare_wait(&mem);
-                if theirs.relay().poll(&mem) {
+                let is_news = {
+                    let mut relay = theirs.relay();
+                    relay.poll_between(&mem);
+                    relay.take_news()
+                };
+                if is_news {
                     for peer in &peers {
                         // An agent that is not there has no sleepers to wake.
                         let _ = sending.send_to(&message, peer);

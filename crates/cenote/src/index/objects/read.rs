@@ -13,7 +13,6 @@ use crate::memory::checked::{published, sync_word};
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
-use crate::pod::format::superblock::SEAL_EVENTS;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count::prepare_wait;
 
@@ -177,10 +176,13 @@ impl<M: Memory> ObjectStore<M> {
         self.release(object.slot, object.named);
     }
 
-    /// The caller is about to wait until another object is sealed, and looks once more before it does. Returns what
+    /// The caller is about to wait until an object is sealed, and looks once more before it does. Returns what
     /// [`Kernel::wait`](crate::memory::Kernel::wait) needs.
-    pub(crate) fn prepare_wait(&self) -> Result<(u64, u32)> {
-        let _pin = self.map.pin()?;
-        Ok(prepare_wait(self.mem(), SEAL_EVENTS))
+    #[cfg_attr(feature = "internals", visibility::make(pub))]
+    pub(crate) fn prepare_wait(&self, id: &[u8]) -> Result<(u64, u32)> {
+        // Before the look: a drop is told before it is notified.
+        let prepared = prepare_wait(self.mem(), self.seal_events(id));
+        let _pin = self.map.pin_to_wait()?;
+        Ok(prepared)
     }
 }

@@ -7,9 +7,10 @@ use super::{ObjectStore, slots::held};
 use crate::error::{Error, Result};
 use crate::index::common::outcome::{Put, Replace};
 use crate::memory::Memory;
+use crate::memory::SyncWord;
 use crate::memory::checked::sync_word;
 use crate::mutant::{self, Mutant};
-use crate::pod::format::superblock::SEAL_EVENTS;
+use crate::pod::format::superblock::seal_events;
 use crate::pod::instance::crash::{Point, crash_point};
 use crate::pod::instance::event_count::notify_waiting;
 
@@ -44,7 +45,7 @@ impl<M: Memory> ObjectStore<M> {
         crash_point(Point::ObjectNamed);
         match sealed {
             Ok(true) => {
-                self.notify();
+                self.notify(&object.id);
                 self.release(object.slot, object.named);
             }
             Ok(false) => self.abort(object),
@@ -88,7 +89,7 @@ impl<M: Memory> ObjectStore<M> {
         let named = self.name_over(&object);
         match &named {
             Ok(_) => {
-                self.notify();
+                self.notify(&object.id);
                 self.release(object.slot, object.named);
             }
             Err(_) => self.give_up(&name_key(&object.id), object),
@@ -161,8 +162,13 @@ impl<M: Memory> ObjectStore<M> {
     }
 
     /// Wakes threads that wait for an object.
-    fn notify(&self) {
+    fn notify(&self, id: &[u8]) {
         // The name was ordered before by its exchange.
-        notify_waiting(self.mem(), SEAL_EVENTS);
+        notify_waiting(self.mem(), self.seal_events(id));
+    }
+
+    /// The event count of those who wait for an object.
+    pub(super) fn seal_events(&self, id: &[u8]) -> SyncWord {
+        seal_events(xxhash_rust::xxh3::xxh3_64_with_seed(id, self.identity().header()))
     }
 }

@@ -215,6 +215,13 @@ impl<M: Memory> OrderedMap<M> {
         Ok(pin)
     }
 
+    /// Pins the worker, which is about to wait: fails if the map was dropped just now, on any memory.
+    pub(in crate::index) fn pin_to_wait(&self) -> Result<Pin<'_, M>> {
+        let pin = self.worker.pin()?;
+        self.check.confirm_now(&self.worker)?;
+        Ok(pin)
+    }
+
     /// Which structure the handle is for.
     pub(in crate::index) fn identity(&self) -> Identity {
         self.check.identity()

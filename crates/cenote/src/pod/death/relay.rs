@@ -33,6 +33,8 @@ struct Heard {
 #[derive(Debug)]
 pub struct Relay {
     heard: [Heard; 3],
+    /// Whether an event count was notified of which other hosts were not told.
+    is_news: bool,
 }
 
 impl Default for Relay {
@@ -44,6 +46,7 @@ impl Default for Relay {
                 notifications: 0,
                 again: AGAIN,
             }),
+            is_news: false,
         }
     }
 }
@@ -54,6 +57,16 @@ impl Relay {
     ///
     /// Cost: a load for each event count; a system call for each that was notified lately.
     pub fn poll<M: Memory>(&mut self, mem: &M) -> bool {
+        self.look(mem, true)
+    }
+
+    /// The same between two heartbeats: does not count as one of the polls in which sleepers are woken again, which are
+    /// to be some time apart.
+    pub fn poll_between<M: Memory>(&mut self, mem: &M) -> bool {
+        self.look(mem, false)
+    }
+
+    fn look<M: Memory>(&mut self, mem: &M, is_heartbeat: bool) -> bool {
         let mut was_notified = false;
         for heard in &mut self.heard {
             let notifications = event_count::notifications(mem, heard.event_count);
@@ -63,11 +76,17 @@ impl Relay {
                 was_notified = true;
             }
             if heard.again > 0 {
-                heard.again -= 1;
+                heard.again -= u8::from(is_heartbeat);
                 mem.kernel().wake(heard.event_count.offset());
             }
         }
+        self.is_news |= was_notified;
         was_notified
+    }
+
+    /// Whether an event count was notified since this was last asked, whichever thread has polled.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_news)
     }
 
     /// The caller is about to sleep until an event count is notified under this kernel; to be called before a poll.
@@ -80,3 +99,7 @@ impl Relay {
             .collect()
     }
 }
+
+#[cfg(test)]
+#[path = "relay_tests.rs"]
+mod tests;

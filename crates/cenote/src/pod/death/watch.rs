@@ -42,6 +42,8 @@ const SLOW_IN_POD: Duration = Duration::from_secs(1);
 const CROWDED: Duration = Duration::from_millis(8);
 /// Between two polls just after a death: the rest of the process follows.
 const RESTLESS: Duration = Duration::from_millis(1);
+/// Death slots that a thread can sleep by beside event counts, of which a background thread has three.
+const DEATH_SLOTS_MAX: usize = SLEEPS_BY_MAX - 3;
 /// Polls just after a death.
 const RESTLESS_POLLS: u32 = 40;
 
@@ -112,7 +114,10 @@ impl Watch {
                 continue;
             }
             if !mem.kernel().has_died(death_slot, state.generation) {
-                self.death_slots.push((death_slot, state.generation));
+                // What a death slot says before its worker has registered is of an earlier one. It notifies then.
+                if mem.kernel().is_shown(death_slot, state.generation) {
+                    self.death_slots.push((death_slot, state.generation));
+                }
                 continue;
             }
             self.found.push((index, state.generation));
@@ -132,7 +137,7 @@ impl Watch {
             recovery::recover_all(worker, &mut recovered);
         }
         // If there are more than a thread can sleep by, watchers sleep by different ones.
-        if self.death_slots.len() > SLEEPS_BY_MAX {
+        if self.death_slots.len() > DEATH_SLOTS_MAX {
             let from = me as usize % self.death_slots.len();
             self.death_slots.rotate_left(from);
         }
@@ -142,7 +147,7 @@ impl Watch {
     /// How long a watcher may sleep after the last scan.
     pub fn timeout(&self) -> Duration {
         match self.restless {
-            0 if self.death_slots.len() >= SLEEPS_BY_MAX => CROWDED,
+            0 if self.death_slots.len() > DEATH_SLOTS_MAX => CROWDED,
             0 if self.is_in_pod => SLOW_IN_POD,
             0 => SLOW,
             _ => RESTLESS,

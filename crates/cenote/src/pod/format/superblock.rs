@@ -73,9 +73,14 @@ pub const REPAIRER_MACHINE: SyncWord = sync_word(2312);
 /// The event count that is notified when something happens in a group, or a group is dropped. One for all groups, as a
 /// group's frame may be another structure's when a thread falls asleep.
 pub const GROUP_EVENTS: SyncWord = sync_word(2432);
-/// The event count that is notified when an object is sealed, or an object store is dropped. One for all stores, for
-/// the same reason.
-pub const SEAL_EVENTS: SyncWord = sync_word(2496);
+/// Event counts that are notified when objects are sealed, or an object store is dropped. They are of all stores, for
+/// the same reason; so many, that those who wait for different objects are seldom woken for each other.
+pub const SEAL_EVENT_COUNTS: u64 = 16;
+
+/// The event count of those who wait for an object of this hash.
+pub const fn seal_events(hash: u64) -> SyncWord {
+    sync_word(2560 + hash % SEAL_EVENT_COUNTS * 64)
+}
 
 /// How many structures were dropped; see [`crate::pod::names::dropping`].
 pub const DROPS: SyncWord = sync_word(2368);

@@ -111,6 +111,23 @@ impl Group {
         }
     }
 
+    /// Whether an event is committed, and not applied yet, of a worker as a member.
+    pub(super) fn is_appending<M: Memory>(&self, worker: &Worker<M>, identity: u64) -> bool {
+        let mem = worker.mem();
+        loop {
+            // PAIRS WITH: pod::group::append::append, pod::group::append::apply
+            let number = self.layout.commit().load(mem);
+            if number == 0 {
+                return false;
+            }
+            let of = self.layout.payload(MEMBER + 1).load(mem);
+            // No number comes twice, and nothing is written down while one is committed.
+            if self.layout.commit().load(mem) == number {
+                return of == identity;
+            }
+        }
+    }
+
     /// Applies a committed event, if there is one. The caller holds the lock.
     pub(super) fn apply<M: Memory>(&self, worker: &Worker<M>) -> Result<()> {
         let (mem, layout) = (worker.mem(), self.layout);

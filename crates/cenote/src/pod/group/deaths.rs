@@ -101,7 +101,8 @@ impl Group {
         let mem = worker.mem();
         // It may have died with the lock, or its joining may be what is being appended: by itself, or by a worker that
         // took the lock over and died too. That is checked first: what is no longer being appended is in the table.
-        let is_pending = self.layout.lock().load(mem) == identity || self.layout.commit().load(mem) != 0;
+        // Else it is left to who has the lock, or to who announces that one's death.
+        let is_pending = self.layout.lock().load(mem) == identity || self.is_appending(worker, identity);
         let is_pending = is_pending && !mutant::is(Mutant::GroupPendingIgnored);
         let is_here = is_pending | self.has(worker, identity)?;
         if is_here && !mutant::is(Mutant::GroupNotNotified) {
@@ -113,8 +114,6 @@ impl Group {
             }
             drop(held);
         }
-        // It may have died between appending an event, which may be about any member, and notifying the event count.
-        notify_all(mem);
         Ok(is_here)
     }
 
@@ -122,7 +121,6 @@ impl Group {
         let held = self.enter(worker)?;
         self.notify_of_host(worker, origin)?;
         drop(held);
-        notify_all(worker.mem());
         Ok(())
     }
 
@@ -143,7 +141,6 @@ impl Group {
             }
         }
         drop(held);
-        notify_all(worker.mem());
         outcome
     }
 }
@@ -178,16 +175,24 @@ pub fn hosts_died<M: Memory>(worker: &Worker<M>) -> Result<()> {
     for_each(worker, |group| group.announce_host_deaths(worker))
 }
 
-/// Calls `work` for every group, pinned. Returns the first error; goes on with the others all the same.
+/// Calls `work` for every group, pinned, and notifies those that sleep once for all. Returns the first error; goes on
+/// with the others all the same.
 fn for_each<M: Memory>(worker: &Worker<M>, mut work: impl FnMut(Group) -> Result<()>) -> Result<()> {
     let mut outcome = Ok(());
+    let mut has_groups = false;
     for named in directory::unnamed_of_kind(worker, KIND_GROUP) {
+        has_groups = true;
         let _pin = worker.pin()?;
         match Group::of(worker, &named).and_then(&mut work) {
             // Meanwhile.
             Err(Error::Dropped) => {}
             done => outcome = outcome.and(done),
         }
+    }
+    if has_groups {
+        // Also where nothing was appended: a worker may have died between appending an event, which may be about any
+        // member, and notifying.
+        notify_all(worker.mem());
     }
     outcome
 }
