@@ -210,6 +210,6 @@ fn members_sleep_beside_who_is_stopped_as_it_attaches() {
     let used = processor_time() - before;
     stopped.kill().unwrap();
     stopped.wait().unwrap();
-    // Of the processor, whoever else has it meanwhile: who sleeps needs some milliseconds.
+    // Of the processor, however busy that is: a thread that sleeps needs some milliseconds.
     assert!(used < second / 5, "{used:?}");
 }

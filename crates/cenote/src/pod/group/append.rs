@@ -80,11 +80,11 @@ impl Group {
         let commit = self.layout.commit();
         mutant::also(Mutant::GroupCommitEarly, || commit.store(mem, number));
         for (n, word) in payload.into_iter().enumerate() {
-            // PAIRS WITH: pod::group::append::committed
+            // PAIRS WITH: pod::group::append::committed, pod::group::append::is_appending
             self.layout.payload(n).store(mem, word);
         }
         crash_point(Point::GroupWritten);
-        // PAIRS WITH: pod::group::append::committed
+        // PAIRS WITH: pod::group::append::committed, pod::group::append::is_appending
         commit.store(mem, number);
         crash_point(Point::GroupCommitted);
         self.apply(worker)
@@ -160,7 +160,7 @@ impl Group {
         // PAIRS WITH: pod::group::counted
         layout.counted().store(mem, number);
         crash_point(Point::GroupCounted);
-        // PAIRS WITH: pod::group::append::committed, pod::group::last_committed
+        // PAIRS WITH: pod::group::append::committed, pod::group::append::is_appending, pod::group::last_committed
         layout.commit().store(mem, 0);
         crash_point(Point::GroupCleared);
         Ok(())
