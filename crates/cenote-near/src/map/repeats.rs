@@ -42,13 +42,14 @@ impl Repeats {
         repeats
     }
 
-    /// Whether a sample has enough gets and predecessors twice: a place drawn in each of as many parts of the batch.
+    /// Whether a sample has enough gets and predecessors twice: some place in each of as many parts of the batch. Which
+    /// places is the same in every run, as virtual time depends on it.
     fn has_points_twice(&mut self, operations: &[Operation], drawn: &Drawn) -> bool {
         let mut seen: HashSet<(bool, u64), _> = HashSet::with_hasher(drawn.clone());
         let (mut points, mut twice) = (0, 0);
         let part = (operations.len() / SAMPLED).max(1);
         for (number, part) in (0..).zip(operations.chunks(part)) {
-            let place = mix(drawn.0 ^ number) % part.len() as u64;
+            let place = mix(number) % part.len() as u64;
             let (is_get, key) = match part[place as usize] {
                 Operation::Get(key) => (true, key),
                 Operation::Predecessor(key) => (false, key),
