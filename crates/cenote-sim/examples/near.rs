@@ -11,8 +11,9 @@ use std::time::Instant;
 
 use cenote_sim::near_runs::{Design, Kind, Plan, Work, measure};
 
-const DESIGNS: [Design; 5] = [
+const DESIGNS: [Design; 6] = [
     Design::Near,
+    Design::Overlapped,
     Design::Static,
     Design::Range,
     Design::JumpPush,
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (modules, keys, batch) = (number(2048)?, number(1 << 22)?, number(1 << 20)?);
     let mut words = |or: &str| arguments.next().unwrap_or_else(|| or.to_owned());
     let (designs, kinds) = (
-        words("near,range,jump-push,pim-tree"),
+        words("near,overlapped,range,jump-push,pim-tree"),
         words(&Kind::ALL.map(Kind::name).join(",")),
     );
     let alphas = words("0,0.6,1.2");
@@ -57,7 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     modules: modules as usize,
                     keys,
                     batch: batch as usize,
-                    warm: 5,
+                    // With inserts and deletes all have to warm up, and take minutes for it.
+                    warm: if kind.changes_keys() { 5 } else { 20 },
                     batches: if design == Design::JumpPush { 1 } else { 2 },
                     seed: 1,
                 })?;

@@ -19,5 +19,6 @@ mod reader_turns;
 mod refusals;
 mod relay;
 mod snapshots;
+mod spare_lines;
 mod subjects;
 mod throughput;

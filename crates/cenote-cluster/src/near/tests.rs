@@ -117,7 +117,7 @@ fn long_batches_and_answers_come_in_parts() {
     map.load(&pairs).unwrap();
     let scan = Operation::Scan(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     let answers = map.execute(&[scan, Operation::Get(5 << 20)]).unwrap();
-    assert_eq!(answers[0], Answer::Pairs(pairs));
+    assert_eq!(answers[0], Answer::Pairs(pairs.into()));
     assert_eq!(answers[1], Answer::Value(Some(5)));
 }
 

@@ -75,8 +75,8 @@ fn nodes_die_in_the_middle_of_batches_and_nothing_acknowledged_is_lost() {
         let addresses: Vec<SocketAddr> = nodes.iter().map(|(_, at)| *at).collect();
         let mut map = open(folder.path(), &addresses);
         let all = Operation::Scan(Bound::Unbounded, Bound::Unbounded);
-        let found = match map.execute(&[all]).unwrap().pop() {
-            Some(Answer::Pairs(pairs)) => BTreeMap::from_iter(pairs),
+        let found: BTreeMap<u64, u64> = match map.execute(&[all]).unwrap().pop() {
+            Some(Answer::Pairs(pairs)) => pairs.iter().copied().collect(),
             other => panic!("{other:?}"),
         };
         let is_right = found == acknowledged || found == perhaps;

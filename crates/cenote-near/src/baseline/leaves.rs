@@ -1,6 +1,7 @@
 //! Operations on the leaves of a distributed tree.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::device::command::Reader;
 use crate::map::{Answer, MapError};
@@ -260,7 +261,7 @@ impl<M: Modules> Tree<M> {
             }
         }
         for (&(at, ..), pairs) in scans.iter().zip(all) {
-            answers[at] = Answer::Pairs(pairs);
+            answers[at] = Answer::Pairs(Arc::new(pairs));
         }
         Ok(())
     }

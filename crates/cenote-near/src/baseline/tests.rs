@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -62,7 +63,7 @@ fn answers_as_the_model(index: &mut dyn Index, seed: u64) {
                 }
                 Operation::Scan(from, to) => {
                     let pairs = model.range((from, to)).map(|(key, value)| (*key, *value));
-                    Answer::Pairs(pairs.collect())
+                    Answer::Pairs(Arc::new(pairs.collect()))
                 }
             };
             assert_eq!(answer, expected, "{operation:?}");

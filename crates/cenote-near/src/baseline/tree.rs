@@ -17,6 +17,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use crate::device::command::Reader;
 use crate::map::{Answer, LoadError, MapError, Operation};
@@ -345,7 +346,7 @@ impl<M: Modules> Index for Tree<M> {
                     points.push((at, OnLeaf::CompareSwap(key, expected, value)));
                 }
                 Operation::Scan(from, to) => {
-                    answers[at] = Answer::Pairs(Vec::new());
+                    answers[at] = Answer::Pairs(Arc::default());
                     if let Some((first, last)) = Operation::ends(from, to) {
                         scans.push((at, first, last));
                     }

@@ -13,8 +13,14 @@
 //! | 9 | split | start, shift | how many pieces, 4 bytes; their least keys, and how many keys in 4 bytes. If there is no room, 0 pieces, and nothing changes |
 //! | 10 | drop | start | nothing |
 //! | 11 | height | start, height | nothing. Where there is no room, or no such subrange, nothing changes |
+//! | 12 | put | key, value | option of the value that was bound before; or full |
+//! | 13 | change | key, option of a value, value, how many in a byte, values | as of put |
 //!
-//! A subrange that is not there is one without keys: its insert is full, its export has no pairs, its split no pieces.
+//! A put binds a key, whether it is bound or not. A change binds it to the first value, if there is one and the key is
+//! not bound; to the second, if it is bound to one of the last.
+//!
+//! A subrange that is not there is one without keys: what would bind a key is full, its export has no pairs, its split
+//! no pieces.
 //! An option is a byte, 0 for none, 1 for one that follows; full is the byte 2. After the last answer of a batch come
 //! its *closing words*: 4 bytes each for the chases of points, the chases of scans, and words of the arena that were
 //! never used.
@@ -47,6 +53,19 @@ pub enum Command<'a> {
     Drop(u64),
     /// Gives a subrange a height in L2.
     Height(u64, u8),
+    /// Binds a key, whether it is bound or not.
+    Put(u64, u64),
+    /// Several inserts and updates of a key in one.
+    Change {
+        /// The key.
+        key: u64,
+        /// What it gets if it is not bound.
+        unbound: Option<u64>,
+        /// What it gets if it has one of the values.
+        to: u64,
+        /// The values, 8 bytes each: 255 at most.
+        from: &'a [u8],
+    },
 }
 
 /// Pairs as they lie in a command.
@@ -112,6 +131,22 @@ impl<'a> Command<'a> {
                 longs(to, 11, &[start]);
                 to.push(height);
             }
+            Self::Put(key, value) => longs(to, 12, &[key, value]),
+            Self::Change {
+                key,
+                unbound,
+                to: value,
+                from,
+            } => {
+                longs(to, 13, &[key]);
+                match unbound {
+                    Some(value) => longs(to, 1, &[value]),
+                    None => to.push(0),
+                }
+                to.extend_from_slice(&value.to_le_bytes());
+                to.push((from.len() / 8) as u8);
+                to.extend_from_slice(from);
+            }
         }
     }
 
@@ -133,6 +168,22 @@ impl<'a> Command<'a> {
             9 => Self::Split(from.long()?, from.byte()?),
             10 => Self::Drop(from.long()?),
             11 => Self::Height(from.long()?, from.byte()?),
+            12 => Self::Put(from.long()?, from.long()?),
+            13 => {
+                let key = from.long()?;
+                let unbound = match from.byte()? {
+                    0 => None,
+                    1 => Some(from.long()?),
+                    _ => return None,
+                };
+                let (to, count) = (from.long()?, from.byte()?);
+                Self::Change {
+                    key,
+                    unbound,
+                    to,
+                    from: from.bytes(usize::from(count) * 8)?,
+                }
+            }
             _ => return None,
         })
     }

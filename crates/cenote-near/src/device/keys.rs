@@ -89,11 +89,25 @@ impl Skiplist {
 
     /// Binds a key that is not bound. The value that it has, if it is; an error if there is no room.
     pub(super) fn insert(&mut self, subrange: u32, key: u64, value: u64) -> Result<Option<u64>, Full> {
-        let mut subrange = subrange;
+        self.insert_or_change(subrange, key, value, |_| None)
+    }
+
+    /// The same; one that is bound gets the value that `change` makes of its own, if it makes one.
+    pub(super) fn insert_or_change(
+        &mut self,
+        mut subrange: u32,
+        key: u64,
+        value: u64,
+        change: impl FnOnce(u64) -> Option<u64>,
+    ) -> Result<Option<u64>, Full> {
         let (mut path, at) = self.path(subrange, key);
         if let Some(node) = at {
             self.accesses += 1;
-            return Ok(Some(self.value(node)));
+            let before = self.value(node);
+            if let Some(after) = change(before) {
+                self.set_value(node, after);
+            }
+            return Ok(Some(before));
         }
         let keys = self.keys_in(subrange);
         let shape = self.shape(subrange);

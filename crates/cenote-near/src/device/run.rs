@@ -35,7 +35,9 @@ impl Program for Skiplist {
                 | Command::Predecessor(_)
                 | Command::Insert(..)
                 | Command::Delete(_)
-                | Command::CompareSwap(..) => point += self.chases,
+                | Command::CompareSwap(..)
+                | Command::Put(..)
+                | Command::Change { .. } => point += self.chases,
                 _ => {}
             }
             meter.chases += self.chases;
@@ -82,18 +84,7 @@ impl Skiplist {
                 }
             }
             Command::CompareSwap(key, expected, value) => {
-                let found = self.subrange_of(key).map(|at| self.search(at, key));
-                let before = if let Some(Found::At(node)) = found {
-                    self.accesses += 1;
-                    let before = self.value(node);
-                    if before == expected {
-                        self.set_value(node, value);
-                    }
-                    Some(before)
-                } else {
-                    None
-                };
-                put_option(answers, before.as_ref().map(std::slice::from_ref));
+                self.change(key, None, value, |before| before == expected, answers);
             }
             Command::Scan(first, last) => self.scan(first, last, answers),
             Command::Export(start, shift, most) => {
@@ -137,6 +128,16 @@ impl Skiplist {
                     self.reshape(at, height.clamp(1, MAX_HEIGHT), inner);
                 }
             }
+            Command::Put(key, value) => self.change(key, Some(value), value, |_| true, answers),
+            Command::Change {
+                key,
+                unbound,
+                to,
+                from,
+            } => {
+                let is_from = |before: u64| from.chunks_exact(8).any(|one| one == before.to_le_bytes());
+                self.change(key, unbound, to, is_from, answers);
+            }
         }
         Some(())
     }
@@ -154,6 +155,48 @@ impl Skiplist {
             }
             Found::Behind(_) => None,
         }
+    }
+
+    /// Binds a key: to `unbound`, if there is one and the key is not bound; to `to`, if it is bound to a value that is
+    /// changed.
+    fn change(
+        &mut self,
+        key: u64,
+        unbound: Option<u64>,
+        to: u64,
+        is_from: impl Fn(u64) -> bool,
+        answers: &mut Vec<u8>,
+    ) {
+        let at = self.subrange_of(key);
+        let change = |before: u64| is_from(before).then_some(to);
+        let before = match unbound {
+            Some(value) => at
+                .ok_or(Full)
+                .and_then(|at| self.insert_or_change(at, key, value, change)),
+            None => Ok(at.and_then(|at| self.change_bound(at, key, change))),
+        };
+        match before {
+            Ok(before) => put_option(answers, before.as_ref().map(std::slice::from_ref)),
+            Err(Full) => answers.push(FULL),
+        }
+    }
+
+    /// Changes the value of a key that is bound. The value that it had.
+    fn change_bound(
+        &mut self,
+        subrange: u32,
+        key: u64,
+        change: impl FnOnce(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let Found::At(node) = self.search(subrange, key) else {
+            return None;
+        };
+        self.accesses += 1;
+        let before = self.value(node);
+        if let Some(after) = change(before) {
+            self.set_value(node, after);
+        }
+        Some(before)
     }
 
     fn predecessor(&mut self, subrange: u32, key: u64) -> Option<[u64; 2]> {

@@ -108,7 +108,7 @@ fn step(rng: &mut ChaCha8Rng, list: &mut Skiplist, model: &mut Model) {
     let key: u64 = rng.random_range(0..1 << 12);
     let value = rng.random_range(0..4);
     let held = model.holder(key);
-    match rng.random_range(0..13) {
+    match rng.random_range(0..15) {
         0 => {
             let expected = option(model.keys.get(&key).map(std::slice::from_ref));
             assert_eq!(run(list, Command::Get(key)), expected);
@@ -148,6 +148,37 @@ fn step(rng: &mut ChaCha8Rng, list: &mut Skiplist, model: &mut Model) {
             }
             let expected = option(before.as_ref().map(std::slice::from_ref));
             assert_eq!(run(list, Command::CompareSwap(key, 1, value)), expected);
+        }
+        13 => {
+            if held.is_some() {
+                let before = model.keys.insert(key, value);
+                let expected = option(before.as_ref().map(std::slice::from_ref));
+                assert_eq!(run(list, Command::Put(key, value)), expected);
+            }
+        }
+        14 => {
+            if held.is_some() {
+                let before = model.keys.get(&key).copied();
+                let unbound = rng.random_bool(0.5).then_some(value);
+                let from: Vec<u64> = (0..rng.random_range(0..4)).collect();
+                let after = match before {
+                    Some(value) if from.contains(&value) => Some(7),
+                    Some(value) => Some(value),
+                    None => unbound,
+                };
+                if let Some(after) = after {
+                    model.keys.insert(key, after);
+                }
+                let bytes: Vec<u8> = from.iter().flat_map(|value| value.to_le_bytes()).collect();
+                let change = Command::Change {
+                    key,
+                    unbound,
+                    to: 7,
+                    from: &bytes,
+                };
+                let expected = option(before.as_ref().map(std::slice::from_ref));
+                assert_eq!(run(list, change), expected);
+            }
         }
         8 => {
             let last = rng.random_range(key..1 << 12);

@@ -115,7 +115,7 @@ pub struct Durable<M> {
     number: u64,
     /// What was executed last is not in the files.
     not_logged: bool,
-    lock: File,
+    _lock: FolderLock,
 }
 
 impl<M: Modules> Durable<M> {
@@ -126,23 +126,7 @@ impl<M: Modules> Durable<M> {
     /// Another map has the folder; files cannot be read, or are damaged; the map has keys, or its modules no room.
     pub fn open(folder: &Path, mut map: Map<M>, settings: Settings) -> Result<Self, DurableError> {
         at(std::fs::create_dir_all(folder), "make", folder)?;
-        let path = folder.join("lock");
-        let lock = at(File::create(&path), "open", &path)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(DurableError::InUse {
-                    path: folder.to_owned(),
-                });
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(DurableError::File {
-                    action: "lock",
-                    path,
-                    error,
-                });
-            }
-        }
+        let lock = FolderLock::take(folder)?;
         let (mut number, mut pairs) = snapshot::read(folder)?;
         let (log, records) = Log::open(folder, number)?;
         for record in records {
@@ -162,7 +146,7 @@ impl<M: Modules> Durable<M> {
             log,
             number,
             not_logged: false,
-            lock,
+            _lock: lock,
         })
     }
 
@@ -244,11 +228,32 @@ impl<M: Modules> Durable<M> {
     }
 }
 
-impl<M> Drop for Durable<M> {
+/// The lock of a folder, held.
+struct FolderLock(File);
+
+impl FolderLock {
+    fn take(folder: &Path) -> Result<Self, DurableError> {
+        let path = folder.join("lock");
+        let file = at(File::create(&path), "open", &path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(DurableError::InUse {
+                path: folder.to_owned(),
+            }),
+            Err(TryLockError::Error(error)) => Err(DurableError::File {
+                action: "lock",
+                path,
+                error,
+            }),
+        }
+    }
+}
+
+impl Drop for FolderLock {
     fn drop(&mut self) {
         // A process that this one is starting at the moment has the file too, until it executes its program. What
         // cannot be unlocked is so when the file is closed.
-        let _ = self.lock.unlock();
+        let _ = self.0.unlock();
     }
 }
 

@@ -10,6 +10,8 @@
 //! trainer  |                           |   learn b, predict ...   |
 //! ```
 //!
+//! Where batches overlap, the host finds what concerns batch b + 1 before it waits for the answers of batch b.
+//!
 //! The host awaits what the trainer has made of a batch before it launches the next one, so what a map does depends on
 //! its operations alone, not on how fast the trainer is; a trainer that is too slow holds modules up, and
 //! [`Report::awaited`] says for how long.
@@ -105,11 +107,13 @@ pub struct Report {
     pub accuracy: Accuracy,
     /// How long the trainer has computed.
     pub training: Duration,
-    /// The part of it in which modules were executing.
+    /// The part of it between launches and the collections of their answers: in which modules were executing, unless
+    /// batches [overlap](crate::map::Overlapped), whose answers may have waited.
     pub hidden: Duration,
     /// How long the host has waited for the trainer.
     pub awaited: Duration,
-    /// How long the host has waited for modules.
+    /// From launches to the collections of their answers: how long the host has waited for modules, unless batches
+    /// overlap.
     pub modules: Duration,
     /// Whether the trainer's thread has ended, so that there will be no more heights.
     pub ended: bool,
@@ -188,9 +192,12 @@ impl Pipeline {
         done.heights
     }
 
-    /// Modules were launched.
+    /// Modules were launched. While the trainer has a batch, the next one stays here.
     pub fn launched(&mut self) {
         self.launched = Some(Instant::now());
+        if self.busy {
+            return;
+        }
         if let (Some(observed), Some(jobs)) = (self.next.take(), &self.jobs) {
             self.executing.clear();
             self.busy = jobs.send(observed).is_ok();
@@ -261,5 +268,31 @@ impl Drop for Pipeline {
             // A thread that panicked has said so itself.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As when a plan has a round of its own before the batch's.
+    #[test]
+    fn the_trainer_has_one_batch_at_a_time() {
+        let mut pipeline = Pipeline::start(Settings::default()).unwrap();
+        let launch = |pipeline: &mut Pipeline| {
+            pipeline.launched();
+            pipeline.collected();
+        };
+        pipeline.observe(Vec::new());
+        launch(&mut pipeline);
+        for batches in 1..5 {
+            pipeline.observe(Vec::new());
+            launch(&mut pipeline);
+            assert!(pipeline.heights().is_empty());
+            assert_eq!(pipeline.report().batches, batches);
+            launch(&mut pipeline);
+        }
+        pipeline.heights();
+        assert_eq!(pipeline.report().batches, 5);
     }
 }

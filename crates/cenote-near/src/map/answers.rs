@@ -1,11 +1,15 @@
 //! Step 4 of a batch: in order, answers are read and put together, and the directory learns what has changed.
 
+use std::sync::Arc;
+
 use crate::device::command::{Command, Pairs, Reader};
 use crate::modules::Modules;
 
 use super::directory::Place;
 use super::dispatch::{Record, Way};
-use super::operation::{Answer, Operation};
+use super::mutant::{Mutant, planted};
+use super::net::Net;
+use super::operation::{Answer, Operation, State};
 use super::{Map, MapError};
 
 /// An answer that begins with an option's byte.
@@ -28,26 +32,36 @@ impl<M: Modules> Map<M> {
     pub(super) fn read_answers(
         &mut self,
         operations: &[Operation],
-        record: Record,
+        nets: &[Net],
+        mut record: Record,
         readers: &mut [Reader<'_>],
     ) -> Result<Vec<Answer>, MapError> {
         let mut parts = record.parts.iter().copied();
         let mut all: Vec<Answer> = Vec::with_capacity(operations.len());
-        let mut copied = 0;
         for (operation, way) in operations.iter().zip(record.ways) {
             let mut asked = 0;
             let answer = match way {
                 Way::Done(answer) => Some(answer),
-                Way::Same(earlier) => {
-                    let answer = all.get(earlier as usize).cloned();
-                    if let Some(Answer::Pairs(pairs)) = &answer {
-                        copied += pairs.len() as u64;
-                    }
-                    answer
-                }
-                Way::Point { id, module, made } => {
+                Way::Same(earlier) => all.get(earlier as usize).cloned(),
+                Way::Follows(net) => Some(record.states[net as usize].execute(operation)),
+                Way::Point {
+                    id,
+                    module,
+                    made,
+                    net,
+                } => {
                     asked = module;
-                    self.read_point(operation, id, made, &mut readers[module as usize])
+                    let of = nets.get(net as usize);
+                    let state = self.read_point(operation, of, id, made, &mut readers[module as usize]);
+                    state.map(|mut state| {
+                        let answer = state.execute(operation);
+                        if let Some(known) = record.states.get_mut(net as usize)
+                            && !planted(Mutant::StateForgotten)
+                        {
+                            *known = state;
+                        }
+                        answer
+                    })
                 }
                 Way::Pair { parts: count, own } => {
                     let mut best = own;
@@ -71,7 +85,7 @@ impl<M: Modules> Map<M> {
                     if !pairs.is_sorted() {
                         pairs.sort_unstable();
                     }
-                    whole.then_some(Answer::Pairs(pairs))
+                    whole.then_some(Answer::Pairs(Arc::new(pairs)))
                 }
             };
             match answer {
@@ -79,47 +93,54 @@ impl<M: Modules> Map<M> {
                 None => return Err(self.lose(MapError::Answers { module: asked })),
             }
         }
-        // A step for each line of a copy.
-        self.modules.host_steps(copied.div_ceil(4));
         self.finish_batch(record.touched);
         self.means.end(record.points);
         Ok(all)
     }
 
+    /// What the key of an operation, or of the net that it leads, had before.
     fn read_point(
         &mut self,
         operation: &Operation,
+        net: Option<&Net>,
         id: u32,
         made: bool,
         from: &mut Reader<'_>,
-    ) -> Option<Answer> {
+    ) -> Option<State> {
         if made {
-            // Of the import; if there was no room, the insert says so itself.
+            // Of the import; if there was no room, what would bind a key says so itself.
             self.directory.entry_mut(id).absent = from.byte()? != 1;
         }
         let before = match reply(from)? {
             Reply::None => None,
             Reply::Some => Some(from.long()?),
-            Reply::Full => return Some(Answer::Full),
+            Reply::Full => {
+                return Some(State {
+                    value: None,
+                    is_full: true,
+                });
+            }
         };
         let entry = self.directory.entry_mut(id);
-        match (*operation, before) {
-            (Operation::Insert(key, _), None) => {
-                entry.keys += 1;
-                self.keys += 1;
-                entry.least = Some(entry.least.map_or(key, |least| least.min(key)));
-            }
-            (Operation::Delete(_), Some(_)) => {
-                entry.keys = entry.keys.checked_sub(1)?;
-                self.keys -= 1;
-                entry.least = match reply(from)? {
-                    Reply::Some => Some(from.long()?),
-                    _ => None,
-                };
-            }
-            _ => {}
+        let (binds, unbinds) = match net {
+            Some(net) => (net.binds(), net.unbinds()),
+            None => (operation.binds(), operation.unbinds()),
+        };
+        if binds && before.is_none() {
+            let key = operation.key()?;
+            entry.keys += 1;
+            self.keys += 1;
+            entry.least = Some(entry.least.map_or(key, |least| least.min(key)));
         }
-        Some(Answer::of_point(operation, before))
+        if unbinds && before.is_some() {
+            entry.keys = entry.keys.checked_sub(1)?;
+            self.keys -= 1;
+            entry.least = match reply(from)? {
+                Reply::Some => Some(from.long()?),
+                _ => None,
+            };
+        }
+        Some(State::of(before))
     }
 
     /// What the directory keeps for one batch is reset, and subranges without keys are forgotten.

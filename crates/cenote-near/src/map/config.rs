@@ -18,7 +18,8 @@ pub struct Config {
     pub cold_batches: u32,
     /// Whether subranges are redistributed. Without it the map is divided by ranges of equal width, for ever.
     pub adaptive: bool,
-    /// Whether modules are asked once for what several reads of a batch ask for, where nothing changes between them.
+    /// Whether what a batch does to a key several times is one command, and modules are asked once for scans that it
+    /// repeats.
     pub repeats: bool,
     /// Whether an insert where no subrange is makes the finest one, as the paper has it. Else it makes the one that
     /// splits have left there.

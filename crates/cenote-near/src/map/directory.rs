@@ -3,9 +3,12 @@
 //! Level 0 has the coarsest shift. Subranges are disjoint, so of the tables that have a key's prefix, one at most has
 //! an entry. Entries have numbers, which stay while their subrange does. No hash table is ever gone through, so what
 //! the host does depends on the operations alone.
+//!
+//! Beyond the paper, an array says of each region of the coarsest shift which tables have entries there: one that was
+//! never split takes no probe of a table.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Where a subrange's keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ pub(super) struct Entry {
     pub grows: bool,
     /// Its module had no room for it.
     pub absent: bool,
-    /// Operations of this batch.
+    /// Operations of the batch that is prepared.
     pub load: u64,
     /// Batches in a row with little load, for pulled ones.
     pub cold: u32,
@@ -68,16 +71,26 @@ impl Entry {
     }
 }
 
-/// Mixes a key's bits: tables are probed by prefixes, whose low bits are alike.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Mix(u64);
+/// Has tables hash by a number that is drawn: who chooses keys cannot choose those that fall together.
+#[derive(Clone)]
+pub(super) struct Drawn(u64);
 
-impl Mix {
-    /// What comes is mixed with a word before.
-    pub fn after(word: u64) -> Self {
-        Self(word)
+impl Drawn {
+    pub fn new() -> Self {
+        Self(RandomState::new().hash_one(0))
     }
 }
+
+impl BuildHasher for Drawn {
+    type Hasher = Mix;
+
+    fn build_hasher(&self) -> Mix {
+        Mix(self.0)
+    }
+}
+
+/// Mixes a key's bits: tables are probed by prefixes, whose low bits are alike.
+pub(super) struct Mix(u64);
 
 impl Hasher for Mix {
     fn finish(&self) -> u64 {
@@ -107,25 +120,51 @@ pub(crate) fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
+/// What is in a region of the coarsest shift.
+#[derive(Clone, Copy, Default)]
+struct Region {
+    /// A bit for each level that has had entries since there was none.
+    levels: u64,
+    entries: u32,
+    /// The entry of level 0, if there is one: then it is the only one.
+    whole: u32,
+}
+
 /// All subranges.
 pub(super) struct Directory {
     shifts: Vec<u8>,
-    tables: Vec<HashMap<u64, u32, BuildHasherDefault<Mix>>>,
+    regions: Vec<Region>,
+    tables: Vec<HashMap<u64, u32, Drawn>>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     order: BTreeMap<u64, u32>,
+    version: u64,
 }
 
 impl Directory {
     /// None yet; the shifts descend.
     pub fn new(shifts: Vec<u8>) -> Self {
+        let regions = shifts.first().map_or(0, |shift| 64 - shift);
         Self {
-            tables: vec![HashMap::default(); shifts.len()],
+            regions: vec![Region::default(); 1 << regions],
+            tables: vec![HashMap::with_hasher(Drawn::new()); shifts.len()],
             shifts,
             entries: Vec::new(),
             free: Vec::new(),
             order: BTreeMap::new(),
+            version: 0,
         }
+    }
+
+    /// Another one whenever a subrange has come, gone, or moved.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A subrange is elsewhere from now on.
+    pub fn set_place(&mut self, id: u32, place: Place) {
+        self.version += 1;
+        self.entry_mut(id).place = place;
     }
 
     pub fn levels(&self) -> u8 {
@@ -153,16 +192,19 @@ impl Directory {
         key.checked_shr(self.shift(level).into()).unwrap_or(0)
     }
 
-    /// The subrange of a key, and how many tables were probed: those that have entries, from fine to coarse.
+    /// The subrange of a key, and how many probes that took: of the region, and if that is split, of the tables that
+    /// have entries there, from fine to coarse.
     pub fn locate(&self, key: u64) -> (Option<u32>, u64) {
-        let mut probes = 0;
-        for level in (0..self.levels()).rev() {
-            let table = &self.tables[usize::from(level)];
-            if table.is_empty() {
-                continue;
-            }
+        let region = self.regions[self.prefix(0, key) as usize];
+        if region.levels == 1 {
+            return (Some(region.whole), 1);
+        }
+        let (mut probes, mut levels) = (1, region.levels);
+        while let Some(level) = levels.checked_ilog2() {
+            levels ^= 1 << level;
             probes += 1;
-            if let Some(id) = table.get(&self.prefix(level, key)) {
+            let prefix = self.prefix(level as u8, key);
+            if let Some(id) = self.tables[level as usize].get(&prefix) {
                 return (Some(*id), probes);
             }
         }
@@ -207,6 +249,7 @@ impl Directory {
     }
 
     pub fn add(&mut self, entry: Entry) -> u32 {
+        self.version += 1;
         let (start, level) = (entry.start, entry.level);
         let id = match self.free.pop() {
             Some(id) => {
@@ -221,17 +264,34 @@ impl Directory {
         let prefix = self.prefix(level, start);
         self.tables[usize::from(level)].insert(prefix, id);
         self.order.insert(start, id);
+        let region = self.region_mut(start);
+        region.levels |= 1 << level;
+        region.entries += 1;
+        if level == 0 {
+            region.whole = id;
+        }
         id
     }
 
     pub fn remove(&mut self, id: u32) -> Entry {
+        self.version += 1;
         let gone = Entry::new(0, 0, Place::Module(0), 0, None);
         let entry = std::mem::replace(&mut self.entries[id as usize], gone);
         let prefix = self.prefix(entry.level, entry.start);
         self.tables[usize::from(entry.level)].remove(&prefix);
         self.order.remove(&entry.start);
         self.free.push(id);
+        let region = self.region_mut(entry.start);
+        region.entries -= 1;
+        if region.entries == 0 {
+            region.levels = 0;
+        }
         entry
+    }
+
+    fn region_mut(&mut self, key: u64) -> &mut Region {
+        let region = self.prefix(0, key) as usize;
+        &mut self.regions[region]
     }
 
     /// The level of a new subrange for a key that none has: the coarsest that is free, which is what the splits around
@@ -249,9 +309,11 @@ impl Directory {
         }
     }
 
-    /// Bytes of the host's memory that it takes, about: entries, tables at seven eighths, the index; and pulled pairs.
+    /// Bytes of the host's memory that it takes, about: entries, tables at seven eighths, the index, regions, and
+    /// pulled pairs.
     pub fn memory_bytes(&self, pulled_keys: u64) -> u64 {
         let each = std::mem::size_of::<Entry>() + 16 * 8 / 7 + 24;
-        (self.len() * each) as u64 + pulled_keys * 24
+        let regions = self.regions.len() * std::mem::size_of::<Region>();
+        (self.len() * each + regions) as u64 + pulled_keys * 24
     }
 }

@@ -1,7 +1,7 @@
 //! Step 3 of a batch: in order, each operation's commands are written to the batches of its modules, and what concerns
 //! pulled subranges is executed.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::device::command::Command;
 use crate::modules::Modules;
@@ -10,19 +10,28 @@ use super::Map;
 use super::directory::{Entry, Place, mix};
 use super::load::{NONE, POINT};
 use super::mutant::{Mutant, planted};
-use super::operation::{Answer, Operation};
-use super::repeats::Repeats;
+use super::net::Net;
+use super::operation::{Answer, Operation, State};
+use super::repeats::{Repeats, Role};
 
 /// What becomes of an operation.
 pub(super) enum Way {
     /// It is done.
     Done(Answer),
-    /// A module answers: the subrange, its module, and whether it is made by this operation.
-    Point { id: u32, module: u32, made: bool },
+    /// A module answers: the subrange, its module, whether it is made by this operation, and the net that this
+    /// operation leads, or [`NONE`].
+    Point {
+        id: u32,
+        module: u32,
+        made: bool,
+        net: u32,
+    },
     /// Modules answer, in this order, so many of the record's parts; and this is the host's own part.
     Pair { parts: u32, own: Option<(u64, u64)> },
     /// What an earlier operation answers.
     Same(u32),
+    /// What follows from the value that a key had before the operations of a net.
+    Follows(u32),
     /// As a pair, for a scan.
     Pairs { parts: u32, own: Vec<(u64, u64)> },
 }
@@ -32,6 +41,8 @@ pub(super) struct Record {
     pub ways: Vec<Way>,
     /// Modules of the parts, in the order of operations.
     pub parts: Vec<u32>,
+    /// Of each net: what its key has while the answers of its operations are computed, one after another.
+    pub states: Vec<State>,
     /// Subranges that may have lost keys or are new, of modules and of the host.
     pub touched: Vec<u32>,
     /// Point operations that went to modules.
@@ -50,6 +61,7 @@ impl<M: Modules> Map<M> {
         let mut record = Record {
             ways: Vec::with_capacity(operations.len()),
             parts: Vec::new(),
+            states: vec![State::default(); repeats.nets.len()],
             touched: Vec::new(),
             points: 0,
             steps: 0,
@@ -60,21 +72,32 @@ impl<M: Modules> Map<M> {
         for (number, operation) in operations.iter().enumerate() {
             // Entries stay while operations are dispatched; new ones may come.
             let known = located.get(number).copied().filter(|id| *id != NONE);
-            if let Some(earlier) = repeats.of(number) {
-                record.ways.push(Way::Same(earlier));
-                continue;
-            }
+            let net = match repeats.role(number) {
+                Role::Alone => None,
+                Role::Leads(net) => Some((net, &repeats.nets[net as usize])),
+                Role::Follows(net) => {
+                    record.steps += 1;
+                    record.ways.push(Way::Follows(net));
+                    continue;
+                }
+                Role::Same(earlier) => {
+                    record.steps += 1;
+                    record.ways.push(Way::Same(earlier));
+                    continue;
+                }
+            };
             let way = match *operation {
                 Operation::Predecessor(key) => self.predecessor(key, known, &mut batches, &mut record),
                 Operation::Scan(from, to) => match Operation::ends(from, to) {
                     Some((first, last)) => self.scan(first, last, mean_point, &mut batches, &mut record),
-                    None => Way::Done(Answer::Pairs(Vec::new())),
+                    None => Way::Done(Answer::Pairs(Arc::default())),
                 },
                 Operation::Get(key)
                 | Operation::Insert(key, _)
                 | Operation::Delete(key)
                 | Operation::CompareSwap { key, .. } => {
-                    self.point(operation, key, known, &mut batches, &mut record)
+                    let asked = net.map_or(Asked::One(operation), |(number, net)| Asked::Net(number, net));
+                    self.point(operation, asked, key, known, &mut batches, &mut record)
                 }
             };
             record.ways.push(way);
@@ -82,9 +105,20 @@ impl<M: Modules> Map<M> {
         (batches, record)
     }
 
+    /// The answer of an operation, which may lead others, is known: what its key had before.
+    fn done(operation: &Operation, asked: Asked<'_>, before: Option<u64>, record: &mut Record) -> Way {
+        let mut state = State::of(before);
+        let answer = state.execute(operation);
+        if let Asked::Net(number, _) = asked {
+            record.states[number as usize] = state;
+        }
+        Way::Done(answer)
+    }
+
     fn point(
         &mut self,
         operation: &Operation,
+        asked: Asked<'_>,
         key: u64,
         known: Option<u32>,
         batches: &mut [Vec<u8>],
@@ -93,49 +127,54 @@ impl<M: Modules> Map<M> {
         let (found, probes) = self.find(key, known);
         record.steps += probes + 1;
         let mut made = false;
-        let id = match (found, operation) {
-            (Some(id), _) => id,
-            (None, Operation::Insert(..)) => {
+        let id = match found {
+            Some(id) => id,
+            None if asked.binds() => {
                 made = true;
                 self.make(key, batches, record)
             }
-            _ => return Way::Done(Answer::of_point(operation, None)),
+            None => return Self::done(operation, asked, None, record),
         };
-        let changes = matches!(operation, Operation::Insert(..) | Operation::Delete(_));
-        if changes {
+        if asked.binds() || asked.unbinds() {
             record.touched.push(id);
         }
         let entry = self.directory.entry_mut(id);
         let module = match &mut entry.place {
             Place::Host(pairs) => {
-                let before = on_host(operation, pairs);
+                let before = pairs.get(&key).copied();
+                match asked.after(before) {
+                    after if after == before => {}
+                    Some(value) => {
+                        pairs.insert(key, value);
+                    }
+                    None => {
+                        pairs.remove(&key);
+                    }
+                }
                 let (old, new) = (entry.keys, pairs.len() as u64);
                 entry.keys = new;
                 (self.keys, self.pulled_keys) = (self.keys + new - old, self.pulled_keys + new - old);
-                return Way::Done(Answer::of_point(operation, before));
+                return Self::done(operation, asked, before, record);
             }
             Place::Module(module) => *module,
         };
-        let command = match *operation {
-            Operation::Insert(key, value) => {
-                entry.grows = true;
-                Command::Insert(key, value)
-            }
-            Operation::Delete(key) => {
-                entry.sure = entry
-                    .sure
-                    .saturating_sub(u64::from(!planted(Mutant::SureBelieved)));
-                entry.least_in_doubt |= entry.least == Some(key) && !planted(Mutant::LeastBelieved);
-                Command::Delete(key)
-            }
-            Operation::CompareSwap { key, expected, value } => Command::CompareSwap(key, expected, value),
-            _ => Command::Get(key),
-        };
-        command.write(&mut batches[module as usize]);
+        entry.grows |= asked.binds();
+        if asked.unbinds() {
+            entry.sure = entry
+                .sure
+                .saturating_sub(u64::from(!planted(Mutant::SureBelieved)));
+            entry.least_in_doubt |= entry.least == Some(key) && !planted(Mutant::LeastBelieved);
+        }
+        asked.write(key, &mut batches[module as usize]);
         record.points += 1;
         record.steps += 1;
-        self.loads[module as usize] += POINT;
-        Way::Point { id, module, made }
+        self.loads[module as usize] += asked.load();
+        Way::Point {
+            id,
+            module,
+            made,
+            net: asked.net(),
+        }
     }
 
     /// A subrange for a key that none has, in the module that a hash of its start names.
@@ -245,24 +284,67 @@ impl<M: Modules> Map<M> {
     }
 }
 
-/// A point operation on a pulled subrange: the value before.
-fn on_host(operation: &Operation, pairs: &mut BTreeMap<u64, u64>) -> Option<u64> {
-    match *operation {
-        Operation::Insert(key, value) => {
-            let before = pairs.get(&key).copied();
-            pairs.entry(key).or_insert(value);
-            before
+/// What a key is asked for.
+#[derive(Clone, Copy)]
+enum Asked<'a> {
+    /// A point operation.
+    One(&'a Operation),
+    /// Several of them, and the number of their net.
+    Net(u32, &'a Net),
+}
+
+impl Asked<'_> {
+    /// Whether it binds a key that is not bound.
+    fn binds(&self) -> bool {
+        match self {
+            Self::One(operation) => operation.binds(),
+            Self::Net(_, net) => net.binds(),
         }
-        Operation::Delete(key) => pairs.remove(&key),
-        Operation::CompareSwap { key, expected, value } => {
-            let bound = pairs.get_mut(&key)?;
-            let before = *bound;
-            if before == expected {
-                *bound = value;
+    }
+
+    /// Whether it unbinds a key that is bound.
+    fn unbinds(&self) -> bool {
+        match self {
+            Self::One(operation) => operation.unbinds(),
+            Self::Net(_, net) => net.unbinds(),
+        }
+    }
+
+    /// What the key has afterwards.
+    fn after(&self, before: Option<u64>) -> Option<u64> {
+        match self {
+            Self::One(operation) => {
+                let mut state = State::of(before);
+                state.execute(operation);
+                state.value
             }
-            Some(before)
+            Self::Net(_, net) => net.after(before),
         }
-        Operation::Get(key) | Operation::Predecessor(key) => pairs.get(&key).copied(),
-        Operation::Scan(..) => None,
+    }
+
+    fn write(&self, key: u64, batch: &mut Vec<u8>) {
+        match *self {
+            Self::One(&Operation::Insert(_, value)) => Command::Insert(key, value).write(batch),
+            Self::One(Operation::Delete(_)) => Command::Delete(key).write(batch),
+            Self::One(&Operation::CompareSwap { expected, value, .. }) => {
+                Command::CompareSwap(key, expected, value).write(batch);
+            }
+            Self::One(_) => Command::Get(key).write(batch),
+            Self::Net(_, net) => net.write(key, batch),
+        }
+    }
+
+    fn load(&self) -> u64 {
+        match self {
+            Self::One(_) => POINT,
+            Self::Net(_, net) => net.load(),
+        }
+    }
+
+    fn net(&self) -> u32 {
+        match self {
+            Self::One(_) => NONE,
+            Self::Net(number, _) => *number,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Step 1 of a batch: each operation's subrange, and what its modules will have to do.
 //!
-//! A point operation counts for [`POINT`], and so does a scan's search in each module. In each subrange, a scan counts
+//! A point operation counts for [`POINT`], several on a key that are one command for a little more, and a scan's search
+//! in each module as well. In each subrange, a scan counts
 //! for the chases along the keys that it will read there, as if they lay evenly.
 
 use crate::modules::Modules;
@@ -33,7 +34,7 @@ pub(super) struct Work {
     pub squares: u64,
 }
 
-/// Chases that a point operation takes, from the last batch that had such.
+/// Chases that a point operation takes, from the last batch with answers that had such.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Means {
     chases: u64,
@@ -85,7 +86,7 @@ impl<M: Modules> Map<M> {
         let point = self.means.get(self.depth());
         for (number, operation) in operations.iter().enumerate() {
             let mut at = None;
-            if repeats.of(number).is_some() {
+            if !repeats.is_asked(number) {
                 work.located.push(NONE);
                 continue;
             }
@@ -94,7 +95,7 @@ impl<M: Modules> Map<M> {
                 let (id, probes) = self.directory.locate(key);
                 work.steps += probes;
                 if let Some(id) = id {
-                    self.add_load(&mut work, id, POINT);
+                    self.add_load(&mut work, id, repeats.load(number));
                 }
                 at = id;
             } else if let Operation::Scan(from, to) = *operation {

@@ -5,7 +5,9 @@
 //! | file | |
 //! |---|---|
 //! | `operation` | operations and answers |
-//! | `repeats` | finds reads that the batch has had before |
+//! | `stages` | the order of what follows |
+//! | `repeats` | finds operations whose answers an earlier one brings |
+//! | `net` | what several operations on one key do to it, as one |
 //! | `load` | finds each operation's subrange, and counts what modules will have to do |
 //! | `plan`, `price` | decides what to split, move and pull |
 //! | `cold` | decides what to bring back |
@@ -13,6 +15,7 @@
 //! | `dispatch` | writes each operation's commands, in order |
 //! | `answers` | reads what modules have answered, in order |
 //! | `directory` | where subranges are |
+//! | `overlapped` | a batch is prepared while modules execute another one |
 //! | `config` | settings, and the shifts that follow from them |
 //! | `heights` | what goes to the model of hotness and comes from it; feature `hotness` |
 //! | `mutant` | planted faults, for the tests |
@@ -31,10 +34,13 @@ mod heights;
 mod load;
 mod moves;
 mod mutant;
+mod net;
 mod operation;
+mod overlapped;
 mod plan;
 mod price;
 mod repeats;
+mod stages;
 #[cfg(test)]
 mod tests;
 
@@ -44,13 +50,13 @@ use crate::modules::{Counters, Modules, ModulesError, Profile, ProfileError, Sim
 
 pub use config::Config;
 pub use operation::{Answer, Operation};
+pub use overlapped::Overlapped;
 
 use config::shifts;
 #[cfg(feature = "hotness")]
 pub(crate) use directory::mix;
 use directory::{Directory, Entry, Place};
 use mutant::{Mutant, planted};
-use repeats::Repeats;
 
 /// Why a batch has no answers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -285,7 +291,7 @@ impl<M: Modules> Map<M> {
     fn place(&mut self, level: u8, start: u64, module: u32, pairs: &[(u64, u64)]) {
         let (keys, least) = (pairs.len() as u64, pairs.first().map(|pair| pair.0));
         let (needed, room) = (moves::room_for(keys), self.room[module as usize]);
-        if room >= needed || pairs.is_empty() || !self.config.adaptive {
+        if room >= needed || pairs.is_empty() {
             self.room[module as usize] = room.saturating_sub(needed);
             self.import(module, start, level, &moves::bytes_of(pairs));
             self.directory
@@ -330,51 +336,9 @@ impl<M: Modules> Map<M> {
         if operations.is_empty() {
             return Ok(Vec::new());
         }
-        let mut located = Vec::new();
-        let mut later = None;
-        let repeats = if self.config.repeats {
-            Repeats::find(operations)
-        } else {
-            Repeats::default()
-        };
-        self.modules.host_steps(repeats.steps);
-        if self.config.adaptive {
-            let mut work = self.count_load(operations, &repeats);
-            let plan = self.plan(operations, &repeats, &mut work);
-            let back = self.plan_back(&work, &plan);
-            #[cfg(feature = "hotness")]
-            self.observe(&mut work);
-            for id in &work.touched {
-                self.directory.entry_mut(*id).load = 0;
-            }
-            self.modules.host_steps(work.steps);
-            if plan.at_once {
-                let mut batches = vec![Vec::new(); self.modules.count()];
-                let awaited = self.send_moves(plan, back, &mut batches);
-                let answers = self.round(batches)?;
-                self.finish_moves(awaited, &mut readers(&answers))?;
-            } else {
-                located = std::mem::take(&mut work.located);
-                later = Some((plan, back));
-            }
-        }
-        let (mut batches, record) = self.dispatch(operations, &located, &repeats);
-        let awaited = later.map(|(plan, back)| self.send_moves(plan, back, &mut batches));
-        self.modules.host_steps(record.steps);
-        #[cfg(feature = "hotness")]
-        self.give_heights();
-        let answers = self.round(batches)?;
-        let mut readers = readers(&answers);
-        let all = self.read_answers(operations, record, &mut readers)?;
-        if let Some(awaited) = awaited {
-            self.finish_moves(awaited, &mut readers)?;
-        }
-        match readers.iter().position(|reader| !reader.0.is_empty()) {
-            Some(module) => Err(self.lose(MapError::Answers {
-                module: module as u32,
-            })),
-            None => Ok(all),
-        }
+        let prepared = self.prepare(operations);
+        let under_way = self.start(operations, prepared)?;
+        self.complete(operations, under_way)
     }
 
     /// Has a subrange arrive in a module before anything else of the next round.
@@ -384,8 +348,13 @@ impl<M: Modules> Map<M> {
         self.arriving[module as usize] += 1;
     }
 
-    /// A round with what is pending first. Answers are without their closing words, which are taken note of.
-    fn round(&mut self, mut batches: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, MapError> {
+    /// A round with what is pending first.
+    fn round(&mut self, batches: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, MapError> {
+        self.launch(batches)?;
+        self.collect()
+    }
+
+    fn launch(&mut self, mut batches: Vec<Vec<u8>>) -> Result<(), MapError> {
         for (pending, batch) in self.pending.iter_mut().zip(&mut batches) {
             if !pending.is_empty() {
                 let mut first = std::mem::take(pending);
@@ -396,7 +365,24 @@ impl<M: Modules> Map<M> {
                 *batch = first;
             }
         }
-        let mut answers = match self.launch_and_collect(batches) {
+        if let Err(error) = self.modules.launch(batches) {
+            return Err(self.lose(error.into()));
+        }
+        #[cfg(feature = "hotness")]
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.launched();
+        }
+        Ok(())
+    }
+
+    /// Answers without their closing words, which are taken note of.
+    fn collect(&mut self) -> Result<Vec<Vec<u8>>, MapError> {
+        let collected = self.modules.collect();
+        #[cfg(feature = "hotness")]
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.collected();
+        }
+        let mut answers = match collected {
             Ok(answers) => answers,
             Err(error) => return Err(self.lose(error.into())),
         };
@@ -424,20 +410,6 @@ impl<M: Modules> Map<M> {
             answers.drain(..arrived);
         }
         Ok(answers)
-    }
-
-    fn launch_and_collect(&mut self, batches: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, ModulesError> {
-        self.modules.launch(batches)?;
-        #[cfg(feature = "hotness")]
-        if let Some(pipeline) = &mut self.pipeline {
-            pipeline.launched();
-        }
-        let answers = self.modules.collect();
-        #[cfg(feature = "hotness")]
-        if let Some(pipeline) = &mut self.pipeline {
-            pipeline.collected();
-        }
-        answers
     }
 
     fn lose(&mut self, error: MapError) -> MapError {
@@ -470,8 +442,9 @@ impl<M: Modules> Map<M> {
         self.moves
     }
 
-    /// What each module had to do in the last batch: 16 for a point operation, and for scans as many as for point
-    /// operations with as many chases.
+    /// What each module had to do in the last batch: 16 for a point operation, or several on a key that were one
+    /// command, up to twice as much if these compared many values; and for scans as many as for point operations with
+    /// as many chases.
     pub fn loads(&self) -> &[u64] {
         &self.loads
     }

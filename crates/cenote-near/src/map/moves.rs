@@ -125,8 +125,8 @@ impl<M: Modules> Map<M> {
         }
         self.room[module as usize] -= needed;
         let pairs = self.pulled_pairs(id);
+        self.directory.set_place(id, Place::Module(module));
         let entry = self.directory.entry_mut(id);
-        entry.place = Place::Module(module);
         entry.cold = 0;
         let (start, level) = (entry.start, entry.level);
         self.import(module, start, level, &bytes_of(&pairs));
@@ -248,16 +248,15 @@ impl<M: Modules> Map<M> {
             To::Module(module) => {
                 self.room[module as usize] -= needed;
                 self.import(module, start, level, pairs.0);
-                self.directory.entry_mut(id).place = Place::Module(module);
+                self.directory.set_place(id, Place::Module(module));
                 self.moves.moves += 1;
             }
             To::Host => {
                 self.pulled_keys += pairs.len() as u64;
                 self.pulled.insert(id);
                 self.moves.pulls += 1;
-                let entry = self.directory.entry_mut(id);
-                entry.place = Place::Host(pairs.collect());
-                entry.cold = 0;
+                self.directory.set_place(id, Place::Host(pairs.collect()));
+                self.directory.entry_mut(id).cold = 0;
             }
         }
     }

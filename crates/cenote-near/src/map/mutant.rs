@@ -19,10 +19,18 @@ pub(super) enum Mutant {
     SplitForgotten,
     /// A read that was there before is believed to find the same, whatever was changed since.
     RepeatsBelieved,
+    /// A change goes with an earlier operation on its key, whatever reads are between them.
+    ChangeBeforeRead,
+    /// Of several operations on a key, a module executes two.
+    NetForgotten,
+    /// What a key has after several operations on it is what it had before.
+    StateForgotten,
+    /// What was found out of a batch is believed, whatever the batch before has moved since.
+    PreparedBelieved,
 }
 
 #[cfg(test)]
-pub(super) const ALL: [Mutant; 8] = [
+pub(super) const ALL: [Mutant; 12] = [
     Mutant::PredecessorStays,
     Mutant::LeastBelieved,
     Mutant::SureBelieved,
@@ -31,6 +39,10 @@ pub(super) const ALL: [Mutant; 8] = [
     Mutant::ArrivesLate,
     Mutant::SplitForgotten,
     Mutant::RepeatsBelieved,
+    Mutant::ChangeBeforeRead,
+    Mutant::NetForgotten,
+    Mutant::StateForgotten,
+    Mutant::PreparedBelieved,
 ];
 
 #[cfg(test)]

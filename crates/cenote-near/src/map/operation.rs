@@ -1,6 +1,7 @@
 //! What a batch consists of, and what it answers.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,24 @@ impl Operation {
         (first <= last).then_some((first, last))
     }
 
+    /// Whether it may change what is bound.
+    pub(super) fn is_change(&self) -> bool {
+        matches!(
+            self,
+            Self::Insert(..) | Self::Delete(_) | Self::CompareSwap { .. }
+        )
+    }
+
+    /// Whether it binds a key that is not bound.
+    pub(super) fn binds(&self) -> bool {
+        matches!(self, Self::Insert(..))
+    }
+
+    /// Whether it unbinds a key that is bound.
+    pub(super) fn unbinds(&self) -> bool {
+        matches!(self, Self::Delete(_))
+    }
+
     /// The key of an operation that has one.
     pub(super) fn key(&self) -> Option<u64> {
         match *self {
@@ -77,10 +96,49 @@ pub enum Answer {
     },
     /// Of a predecessor.
     Pair(Option<(u64, u64)>),
-    /// Of a scan: ascending.
-    Pairs(Vec<(u64, u64)>),
+    /// Of a scan: ascending. Scans of a batch that find the same share it.
+    Pairs(Arc<Vec<(u64, u64)>>),
     /// Of an insert for which its module has no room: nothing has changed.
     Full,
+}
+
+/// A key's value while the operations of a batch on it are executed, one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub value: Option<u64>,
+    /// Its module has no room to bind it.
+    pub is_full: bool,
+}
+
+impl State {
+    /// Of a key that has this value.
+    pub fn of(value: Option<u64>) -> Self {
+        Self {
+            value,
+            is_full: false,
+        }
+    }
+
+    /// Executes a point operation.
+    pub fn execute(&mut self, operation: &Operation) -> Answer {
+        let before = self.value;
+        match *operation {
+            Operation::Insert(_, value) => {
+                if before.is_none() && self.is_full {
+                    return Answer::Full;
+                }
+                self.value.get_or_insert(value);
+            }
+            Operation::Delete(_) => self.value = None,
+            Operation::CompareSwap { expected, value, .. } => {
+                if before == Some(expected) {
+                    self.value = Some(value);
+                }
+            }
+            Operation::Get(_) | Operation::Predecessor(_) | Operation::Scan(..) => {}
+        }
+        Answer::of_point(operation, before)
+    }
 }
 
 impl Answer {

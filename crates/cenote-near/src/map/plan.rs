@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use crate::modules::Modules;
 
 use super::Map;
-use super::load::{POINT, Work};
+use super::load::Work;
 use super::moves::room_for;
 use super::operation::Operation;
 use super::price::{Even, Prices};
@@ -146,12 +146,12 @@ impl<M: Modules> Map<M> {
         let is_busy = |id: u32| self.directory.entry(id).module().is_some_and(busy);
         let mut requests = Vec::new();
         for (number, operation) in operations.iter().enumerate() {
-            if repeats.of(number).is_some() {
+            if !repeats.is_asked(number) {
                 continue;
             }
             if let Some(key) = operation.key() {
                 if self.directory.locate(key).0.is_some_and(is_busy) {
-                    requests.push((key, POINT));
+                    requests.push((key, repeats.load(number)));
                 }
             } else if let Operation::Scan(from, to) = *operation
                 && let Some((first, last)) = Operation::ends(from, to)

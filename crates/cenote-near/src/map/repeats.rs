@@ -1,31 +1,52 @@
-//! Reads that a batch has had before: the same key or the same ends, and no change since that might have changed their
-//! answers. These are those of the earlier ones, so modules are asked once. The paper does not do this.
+//! Operations that modules need not be asked for, as an earlier one of the batch brings their answers. The paper does
+//! not do this.
+//!
+//! - Operations on *one key* become a command, their [`Net`], where the first of them is; the value that the key had
+//!   before tells what each of them answers. Between them there is nothing that may read the key otherwise, a scan or a
+//!   predecessor, unless those behind it are gets.
+//! - *Scans* with the same ends, and *predecessors* of the same key, with no change since that might have changed their
+//!   answers: these are the earlier ones'.
 //!
 //! A hot place is often asked for by the very same scan, whose pairs would come through the host again each time: then
 //! the way from modules is what a batch waits for, not pointers. And a key that everybody asks for keeps one module
-//! busy, however small its subrange is. Gets and predecessors are looked for only if a sample of the batch has some
-//! twice: else each would cost the host a probe for nothing. Who chooses keys cannot choose those that fall together in
-//! the tables here, as their hashes depend on a number that is drawn.
+//! busy, however small its subrange is. All but scans are looked for only if a sample of the batch has some twice: else
+//! each would cost the host a probe for nothing. Who chooses keys cannot choose those that fall together in the tables
+//! here, as their hashes depend on a number that is drawn.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
 
-use super::directory::{Mix, mix};
-use super::load::NONE;
+use super::directory::{Drawn, mix};
+use super::load::{NONE, POINT};
 use super::mutant::{Mutant, planted};
+use super::net::Net;
 use super::operation::Operation;
 
 /// Changes of keys that a repeated scan covers, of which so many are looked at; where there are more, it is not taken
 /// for a repetition.
 const LOOKED_AT: usize = 32;
-/// Gets and predecessors in a sample. One in [`ENOUGH`] of them must be there twice.
+/// Operations with a key in a sample. One in [`ENOUGH`] of them must be there twice.
 const SAMPLED: usize = 1024;
 const ENOUGH: usize = 16;
 
-/// For each operation of a batch the earlier one that has its answer, or [`NONE`]. Empty if there is none at all.
+/// Who asks for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Itself.
+    Alone,
+    /// Itself, with others on its key: which of the nets.
+    Leads(u32),
+    /// The one that leads the same net, which is an earlier one.
+    Follows(u32),
+    /// An earlier one, whose answer is its own as well.
+    Same(u32),
+}
+
+/// The roles of a batch's operations.
 #[derive(Default)]
 pub(super) struct Repeats {
-    earlier: Vec<u32>,
+    /// Empty if all are alone.
+    roles: Vec<Role>,
+    pub nets: Vec<Net>,
     /// Steps of the host: a probe for each operation that is looked up, and a step for each change that is sorted or
     /// looked at.
     pub steps: u64,
@@ -34,7 +55,7 @@ pub(super) struct Repeats {
 impl Repeats {
     pub fn find(operations: &[Operation]) -> Self {
         let mut repeats = Self::default();
-        let drawn = Drawn(RandomState::new().hash_one(0));
+        let drawn = Drawn::new();
         if repeats.has_points_twice(operations, &drawn) {
             repeats.find_points(operations, &drawn);
         }
@@ -42,59 +63,89 @@ impl Repeats {
         repeats
     }
 
-    /// Whether a sample has enough gets and predecessors twice: some place in each of as many parts of the batch. Which
-    /// places is the same in every run, as virtual time depends on it.
+    /// Whether a sample has enough operations twice: some place in each of as many parts of the batch. Which places is
+    /// the same in every run, as virtual time depends on it.
     fn has_points_twice(&mut self, operations: &[Operation], drawn: &Drawn) -> bool {
         let mut seen: HashSet<(bool, u64), _> = HashSet::with_hasher(drawn.clone());
         let (mut points, mut twice) = (0, 0);
         let part = (operations.len() / SAMPLED).max(1);
         for (number, part) in (0..).zip(operations.chunks(part)) {
             let place = mix(number) % part.len() as u64;
-            let (is_get, key) = match part[place as usize] {
-                Operation::Get(key) => (true, key),
-                Operation::Predecessor(key) => (false, key),
-                _ => continue,
+            let operation = part[place as usize];
+            let Some(key) = operation.key() else {
+                continue;
             };
             points += 1;
-            twice += usize::from(!seen.insert((is_get, key)));
+            twice += usize::from(!seen.insert((matches!(operation, Operation::Predecessor(_)), key)));
         }
         self.steps += points as u64;
         twice > 0 && twice * ENOUGH >= points
     }
 
     fn find_points(&mut self, operations: &[Operation], drawn: &Drawn) {
-        let mut seen: HashMap<u64, Seen, _> = HashMap::with_hasher(drawn.clone());
-        let mut last_change = None;
+        let mut keys: HashMap<u64, Latest, _> = HashMap::with_hasher(drawn.clone());
+        let mut predecessors: HashMap<u64, Read, _> = HashMap::with_hasher(drawn.clone());
+        let (mut last_read, mut last_change) = (NONE, NONE);
         for (number, operation) in (0..).zip(operations) {
-            let repeated = match *operation {
-                Operation::Get(key) => {
-                    let seen = seen.entry(key).or_insert(Seen::NEVER);
-                    seen.get.earlier(number)
+            match *operation {
+                Operation::Scan(..) => {
+                    last_read = number;
+                    continue;
                 }
                 Operation::Predecessor(key) => {
-                    let seen = seen.entry(key).or_insert(Seen::NEVER);
+                    last_read = number;
+                    let read = predecessors.entry(key).or_insert(Read::NEVER);
                     // It may be any key below.
-                    if last_change.is_some_and(|change| seen.predecessor.is_before(change)) {
-                        seen.predecessor = Read::NEVER;
+                    if read.is_before(last_change) && !planted(Mutant::RepeatsBelieved) {
+                        *read = Read::NEVER;
                     }
-                    seen.predecessor.earlier(number)
-                }
-                Operation::Insert(key, _) | Operation::Delete(key) | Operation::CompareSwap { key, .. } => {
-                    if !planted(Mutant::RepeatsBelieved) {
-                        last_change = Some(number);
-                        if let Some(seen) = seen.get_mut(&key) {
-                            seen.get = Read::NEVER;
-                        }
+                    if let Some(earlier) = read.earlier(number) {
+                        self.set(operations, number, Role::Same(earlier));
                     }
-                    None
                 }
-                Operation::Scan(..) => continue,
-            };
-            self.steps += 1;
-            if let Some(earlier) = repeated {
-                self.repeat(operations, number, earlier);
+                Operation::Get(key)
+                | Operation::Insert(key, _)
+                | Operation::Delete(key)
+                | Operation::CompareSwap { key, .. } => {
+                    if operation.is_change() {
+                        last_change = number;
+                    }
+                    keys.entry(key)
+                        .and_modify(|latest| self.join(operations, latest, number, last_read))
+                        .or_insert(Latest::of(number));
+                }
             }
+            self.steps += 1;
         }
+    }
+
+    /// Has an operation follow those on its key that were before it, if it can.
+    fn join(&mut self, operations: &[Operation], latest: &mut Latest, number: u32, last_read: u32) {
+        let operation = &operations[number as usize];
+        let is_read_between = last_read != NONE && last_read > latest.first;
+        if is_read_between && operation.is_change() && !planted(Mutant::ChangeBeforeRead) {
+            *latest = Latest::of(number);
+            return;
+        }
+        let fits = match self.nets.get_mut(latest.net as usize) {
+            Some(_) if planted(Mutant::NetForgotten) => true,
+            Some(net) => net.then(operation),
+            None => {
+                let mut net = Net::NOTHING;
+                let fits = net.then(&operations[latest.first as usize]) && net.then(operation);
+                if fits {
+                    latest.net = self.nets.len() as u32;
+                    self.nets.push(net);
+                    self.set(operations, latest.first, Role::Leads(latest.net));
+                }
+                fits
+            }
+        };
+        if !fits {
+            *latest = Latest::of(number);
+            return;
+        }
+        self.set(operations, number, Role::Follows(latest.net));
     }
 
     fn find_scans(&mut self, operations: &[Operation], drawn: &Drawn) {
@@ -115,22 +166,46 @@ impl Repeats {
             if changes.may_be_within(ends, earlier, number, &mut self.steps) {
                 *read = Read(number);
             } else {
-                self.repeat(operations, number, earlier);
+                self.set(operations, number, Role::Same(earlier));
             }
         }
     }
 
-    fn repeat(&mut self, operations: &[Operation], number: u32, earlier: u32) {
-        self.earlier.resize(operations.len(), NONE);
-        self.earlier[number as usize] = earlier;
+    fn set(&mut self, operations: &[Operation], number: u32, role: Role) {
+        self.roles.resize(operations.len(), Role::Alone);
+        self.roles[number as usize] = role;
     }
 
-    /// The operation that has this one's answer.
-    pub fn of(&self, number: usize) -> Option<u32> {
-        self.earlier
-            .get(number)
-            .copied()
-            .filter(|earlier| *earlier != NONE)
+    pub fn role(&self, number: usize) -> Role {
+        self.roles.get(number).copied().unwrap_or(Role::Alone)
+    }
+
+    /// What a point operation that is asked for counts for.
+    pub fn load(&self, number: usize) -> u64 {
+        match self.role(number) {
+            Role::Leads(net) => self.nets[net as usize].load(),
+            _ => POINT,
+        }
+    }
+
+    /// Whether modules are asked for an operation.
+    pub fn is_asked(&self, number: usize) -> bool {
+        matches!(self.role(number), Role::Alone | Role::Leads(_))
+    }
+}
+
+/// The last operations on a key that are one command: their first, and their net if there are several.
+struct Latest {
+    first: u32,
+    net: u32,
+}
+
+impl Latest {
+    fn of(number: u32) -> Self {
+        Self {
+            first: number,
+            net: NONE,
+        }
     }
 }
 
@@ -151,21 +226,8 @@ impl Read {
     }
 
     fn is_before(self, change: u32) -> bool {
-        self.0 != NONE && self.0 < change
+        change != NONE && self.0 != NONE && self.0 < change
     }
-}
-
-/// What was read at a key.
-struct Seen {
-    get: Read,
-    predecessor: Read,
-}
-
-impl Seen {
-    const NEVER: Self = Self {
-        get: Read::NEVER,
-        predecessor: Read::NEVER,
-    };
 }
 
 /// The operations of a batch that change keys.
@@ -176,13 +238,10 @@ struct Changes {
 
 impl Changes {
     fn of(operations: &[Operation], steps: &mut u64) -> Self {
-        let changes = (0..).zip(operations).filter_map(|(number, one)| match *one {
-            Operation::Insert(key, _) | Operation::Delete(key) | Operation::CompareSwap { key, .. } => {
-                Some((key, number))
-            }
-            _ => None,
-        });
-        let mut by_key: Vec<(u64, u32)> = changes.collect();
+        let changes = (0..).zip(operations).filter(|(_, one)| one.is_change());
+        let mut by_key: Vec<(u64, u32)> = changes
+            .filter_map(|(number, one)| Some((one.key()?, number)))
+            .collect();
         let in_order: Vec<u32> = by_key.iter().map(|(_, number)| *number).collect();
         by_key.sort_unstable();
         *steps += by_key.len() as u64 * u64::from(by_key.len().checked_ilog2().unwrap_or(0) + 1);
@@ -203,18 +262,6 @@ impl Changes {
             is_between(*number)
         });
         is_changed || within.next().is_some()
-    }
-}
-
-/// Hashes by a number that was drawn.
-#[derive(Clone)]
-struct Drawn(u64);
-
-impl BuildHasher for Drawn {
-    type Hasher = Mix;
-
-    fn build_hasher(&self) -> Mix {
-        Mix::after(self.0)
     }
 }
 

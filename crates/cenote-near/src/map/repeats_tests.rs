@@ -2,13 +2,23 @@
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
+use super::super::net::Net;
 use super::super::operation::Operation::{self, CompareSwap, Delete, Get, Insert, Predecessor, Scan};
-use super::{LOOKED_AT, Repeats};
+use super::{LOOKED_AT, Repeats, Role};
 
 /// For each operation the earlier one that has its answer.
 fn found(operations: &[Operation]) -> Vec<Option<u32>> {
     let repeats = Repeats::find(operations);
-    (0..operations.len()).map(|number| repeats.of(number)).collect()
+    let same = |number| match repeats.role(number) {
+        Role::Same(earlier) => Some(earlier),
+        _ => None,
+    };
+    (0..operations.len()).map(same).collect()
+}
+
+fn roles(operations: &[Operation]) -> Vec<Role> {
+    let repeats = Repeats::find(operations);
+    (0..operations.len()).map(|number| repeats.role(number)).collect()
 }
 
 fn update(key: u64) -> Operation {
@@ -20,36 +30,66 @@ fn update(key: u64) -> Operation {
 }
 
 #[test]
-fn a_get_is_repeated_until_its_key_changes() {
+fn operations_on_a_key_are_one_command() {
     let operations = [
         Get(1),
         Get(2),
         Get(1),
         Delete(1),
+        Insert(3, 4),
+        Insert(1, 5),
         Get(1),
-        Get(2),
-        Get(1),
-        Insert(2, 7),
-        update(2),
-        Get(2),
-        Get(2),
+        update(3),
+        Insert(4, 4),
     ];
-    let earlier = |number| Some(number);
+    use Role::{Alone, Follows, Leads};
+    let repeats = Repeats::find(&operations);
+    let roles: Vec<Role> = (0..operations.len()).map(|number| repeats.role(number)).collect();
     assert_eq!(
-        found(&operations),
+        roles,
         [
-            None,
-            None,
-            earlier(0),
-            None,
-            None,
-            earlier(1),
-            earlier(4),
-            None,
-            None,
-            None,
-            earlier(9)
+            Leads(0),
+            Alone,
+            Follows(0),
+            Follows(0),
+            Leads(1),
+            Follows(0),
+            Follows(0),
+            Follows(1),
+            Alone
         ]
+    );
+    assert_eq!(repeats.nets[0], Net::Fixed(Some(5)));
+    assert_eq!(repeats.nets[1].after(None), Some(4));
+    assert_eq!(repeats.nets[1].after(Some(1)), Some(2));
+}
+
+/// Else the scan would find what comes after it.
+#[test]
+fn no_change_goes_with_what_is_before_a_read_of_other_keys() {
+    use Role::{Alone, Follows, Leads};
+    for read in [Predecessor(9), Scan(Included(1), Included(2))] {
+        let operations = [Insert(1, 5), read, Get(1), Delete(1), Get(1), Get(1)];
+        assert_eq!(
+            roles(&operations),
+            [Leads(0), Alone, Follows(0), Leads(1), Follows(1), Follows(1)]
+        );
+    }
+}
+
+/// Of two updates that compare with different values neither may take effect, or both.
+#[test]
+fn what_does_not_fit_is_a_command_of_its_own() {
+    use Role::{Alone, Follows, Leads};
+    let swap = |expected, value| CompareSwap {
+        key: 1,
+        expected,
+        value,
+    };
+    let operations = [swap(1, 2), swap(3, 4), Get(1), swap(2, 3), swap(4, 5), Get(1)];
+    assert_eq!(
+        roles(&operations),
+        [Alone, Leads(0), Follows(0), Alone, Leads(1), Follows(1)]
     );
 }
 
@@ -115,9 +155,15 @@ fn changes_before_the_first_scan_do_not_matter() {
 fn where_nothing_is_repeated_nothing_is_sorted_or_looked_up() {
     let mut operations: Vec<Operation> = (0..100_000).map(update).collect();
     operations.extend([Scan(Unbounded, Included(3)), Scan(Unbounded, Included(4))]);
-    assert_eq!(Repeats::find(&operations).steps, 2);
+    assert!(Repeats::find(&operations).steps < 2_000);
     let gets: Vec<Operation> = (0..100_000).map(Get).collect();
     assert!(Repeats::find(&gets).steps < 2_000);
+}
+
+#[test]
+fn roles_of_lone_operations_take_no_memory() {
+    let operations: Vec<Operation> = (0..1000).map(|key| Insert(key, key)).collect();
+    assert!(Repeats::find(&operations).roles.is_empty());
 }
 
 /// A key in all places but some: wherever those are, the sample sees it.
@@ -128,7 +174,8 @@ fn no_pattern_hides_what_is_repeated() {
         let operations: Vec<Operation> = (0..500_000)
             .map(|n| Get(if other(n) { n + 1 } else { 0 }))
             .collect();
-        let repeated = found(&operations).iter().flatten().count() as u64;
+        let follows = |role: &&Role| matches!(role, Role::Follows(_));
+        let repeated = roles(&operations).iter().filter(follows).count() as u64;
         assert_eq!(repeated, 500_000 - 500_000_u64.div_ceil(apart) - 1, "{apart}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -42,10 +43,8 @@ fn expected(model: &mut BTreeMap<u64, u64>, operation: &Operation) -> Answer {
         Operation::Scan(from, to) => Answer::Pairs(
             Operation::ends(from, to)
                 .map(|(first, last)| {
-                    model
-                        .range(first..=last)
-                        .map(|(key, value)| (*key, *value))
-                        .collect()
+                    let pairs = model.range(first..=last);
+                    Arc::new(pairs.map(|(key, value)| (*key, *value)).collect())
                 })
                 .unwrap_or_default(),
         ),
@@ -145,6 +144,147 @@ fn check<M: Modules>(map: &Map<M>, model: &BTreeMap<u64, u64>) {
     );
 }
 
+/// A batch.
+fn draw(keys: &Keys, rng: &mut ChaCha8Rng) -> Vec<Operation> {
+    let size = [1, 10, 300, 900][rng.random_range(0..4)];
+    let mut batch: Vec<Operation> = (0..size).map(|_| keys.operation(rng)).collect();
+    repeat_reads(&mut batch, rng);
+    if rng.random_bool(0.4) {
+        // Many operations on a key are one command then.
+        batch.retain(|one| !matches!(one, Operation::Scan(..) | Operation::Predecessor(_)));
+    }
+    batch
+}
+
+/// Random batches that overlap, some of them without operations, and now and then what was under way is waited for.
+fn trial_overlapped<M: Modules>(mut map: Map<M>, seed: u64) {
+    println!("seed {seed}, overlapped");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut model = BTreeMap::new();
+    let mut keys = Keys::new(&mut rng);
+    for _ in 0..8 {
+        let mut overlapped = map.overlapped();
+        let mut sent: Option<Vec<Operation>> = None;
+        let check_answers = |sent: Option<Vec<Operation>>, answers: Option<Vec<Answer>>, model: &mut _| {
+            assert_eq!(sent.as_ref().map(Vec::len), answers.as_ref().map(Vec::len));
+            let answers = answers.into_iter().flatten();
+            for (at, (operation, answer)) in sent.into_iter().flatten().zip(answers).enumerate() {
+                assert_eq!(
+                    answer,
+                    expected(model, &operation),
+                    "seed {seed}, {at}: {operation:?}"
+                );
+            }
+        };
+        for _ in 0..rng.random_range(0..16) {
+            if rng.random_bool(0.1) {
+                keys = Keys::new(&mut rng);
+            }
+            let batch = if rng.random_bool(0.1) {
+                Vec::new()
+            } else {
+                draw(&keys, &mut rng)
+            };
+            let answers = overlapped.send(batch.clone()).unwrap();
+            check_answers(sent.replace(batch), answers, &mut model);
+        }
+        if rng.random_bool(0.5) {
+            let answers = overlapped.finish().unwrap();
+            check_answers(sent, answers, &mut model);
+        } else {
+            drop(overlapped);
+            for operation in sent.into_iter().flatten() {
+                expected(&mut model, &operation);
+            }
+        }
+        check(&map, &model);
+    }
+}
+
+#[test]
+fn batches_that_overlap_are_as_if_one_after_another() {
+    for seed in 0..if cfg!(debug_assertions) { 60 } else { 2000 } {
+        let modules = [1, 2, 8, 13][seed as usize % 4];
+        trial_overlapped(Map::threads(config(seed), modules, 2).unwrap(), seed);
+        let profile = Profile::upmem().unwrap();
+        trial_overlapped(Map::simulated(config(seed), modules, profile).unwrap(), seed);
+    }
+}
+
+/// Modules that fail in a round.
+struct Failing {
+    modules: Threads<Skiplist>,
+    rounds: u32,
+}
+
+impl Modules for Failing {
+    fn count(&self) -> usize {
+        self.modules.count()
+    }
+
+    fn launch(&mut self, batches: Vec<Vec<u8>>) -> Result<(), ModulesError> {
+        self.rounds = self.rounds.checked_sub(1).ok_or(ModulesError::NoModules)?;
+        self.modules.launch(batches)
+    }
+
+    fn collect(&mut self) -> Result<Vec<Vec<u8>>, ModulesError> {
+        self.modules.collect()
+    }
+
+    fn counters(&self) -> Counters {
+        self.modules.counters()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.modules.memory_bytes()
+    }
+}
+
+#[test]
+fn answers_are_not_lost_with_the_next_batch() {
+    let modules = Threads::new(programs(&Config::default(), 2), 1).unwrap();
+    // One of them makes the map.
+    let mut map = Map::new(Config::default(), Failing { modules, rounds: 3 }).unwrap();
+    let mut overlapped = map.overlapped();
+    assert_eq!(overlapped.send(vec![Operation::Insert(1, 1)]), Ok(None));
+    assert!(overlapped.send(vec![Operation::Get(1)]).unwrap().is_some());
+    let last = overlapped.send(vec![Operation::Get(2)]).unwrap();
+    assert_eq!(last, Some(vec![Answer::Value(Some(1))]));
+    let failed = MapError::Modules(ModulesError::NoModules);
+    assert_eq!(overlapped.send(vec![Operation::Get(3)]), Err(failed.clone()));
+    assert_eq!(overlapped.finish(), Err(failed.clone()));
+    assert_eq!(map.execute(&[Operation::Get(1)]), Err(failed));
+}
+
+/// Else a batch that was prepared would be sent to where subranges were.
+#[test]
+fn the_directory_has_another_version_whenever_a_subrange_is_elsewhere() {
+    let mut directory = Directory::new(vec![60, 50]);
+    let mut last = directory.version();
+    let mut is_another =
+        |directory: &Directory| std::mem::replace(&mut last, directory.version()) != directory.version();
+    let id = directory.add(Entry::new(0, 1, Place::Module(0), 0, None));
+    assert!(is_another(&directory));
+    directory.set_place(id, Place::Module(1));
+    assert!(is_another(&directory));
+    directory.entry_mut(id).load = 1;
+    assert!(!is_another(&directory));
+    directory.remove(id);
+    assert!(is_another(&directory));
+}
+
+/// A map that is not waited for cannot be used by mistake.
+#[test]
+fn a_batch_that_is_never_waited_for_loses_the_map() {
+    let mut map = Map::threads(Config::default(), 2, 1).unwrap();
+    let mut overlapped = map.overlapped();
+    overlapped.send(vec![Operation::Insert(1, 1)]).unwrap();
+    std::mem::forget(overlapped);
+    let pending = MapError::Modules(ModulesError::RoundPending);
+    assert_eq!(map.execute(&[Operation::Get(1)]), Err(pending.clone()));
+    assert_eq!(map.overlapped().send(Vec::new()), Err(pending));
+}
+
 /// Random batches; how many plans had a round of their own.
 fn trial<M: Modules>(map: Map<M>, seed: u64, total: &mut Moves) -> u64 {
     trial_and(map, seed, total, |_| {})
@@ -161,14 +301,12 @@ fn trial_and<M: Modules>(mut map: Map<M>, seed: u64, total: &mut Moves, look: im
         if rng.random_bool(0.1) {
             keys = Keys::new(&mut rng);
         }
-        let size = [1, 10, 300, 900][rng.random_range(0..4)];
-        let mut batch: Vec<Operation> = (0..size).map(|_| keys.operation(&mut rng)).collect();
-        repeat_reads(&mut batch, &mut rng);
+        let batch = draw(&keys, &mut rng);
         let rounds = map.counters().rounds;
         let answers = map.execute(&batch).unwrap();
         let rounds = map.counters().rounds - rounds;
         assert!(rounds <= 2, "more than two rounds");
-        at_once += rounds - 1;
+        at_once += rounds.saturating_sub(1);
         assert_eq!(answers.len(), batch.len());
         for (at, (operation, answer)) in batch.iter().zip(answers).enumerate() {
             let expected = expected(&mut model, operation);
@@ -198,7 +336,10 @@ fn planted_faults_are_found() {
         let found = (0..40).find(|&seed| {
             mutant::plant(Some(fault));
             let map = Map::threads(config(seed), [2, 8][seed as usize % 2], 1).unwrap();
-            let run = std::panic::AssertUnwindSafe(|| trial(map, seed, &mut Moves::default()));
+            let run = std::panic::AssertUnwindSafe(|| match fault {
+                Mutant::PreparedBelieved => trial_overlapped(map, seed),
+                _ => drop(trial(map, seed, &mut Moves::default())),
+            });
             let outcome = std::panic::catch_unwind(run);
             mutant::plant(None);
             outcome.is_err()
@@ -304,6 +445,16 @@ fn backends_do_the_same() {
 
 #[test]
 fn a_full_module_refuses_inserts_and_loses_nothing() {
+    full_modules(false);
+}
+
+#[test]
+fn a_full_module_refuses_all_inserts_of_a_key_and_loses_nothing() {
+    full_modules(true);
+}
+
+/// With several operations on each key of a batch, or one.
+fn full_modules(several: bool) {
     let config = Config {
         module_bytes: 16 << 10,
         pulled_max: 64,
@@ -315,13 +466,32 @@ fn a_full_module_refuses_inserts_and_loses_nothing() {
     let mut refused = 0;
     for _ in 0..60 {
         let shift = rng.random_range(0..50);
-        let batch: Vec<Operation> = (0..100)
+        let mut batch: Vec<Operation> = (0..100)
             .map(|_| match rng.random_range(0..4) {
                 0 => Operation::Get(rng.random::<u64>() >> shift),
-                1 => Operation::Predecessor(rng.random::<u64>() >> shift),
+                1 if !several => Operation::Predecessor(rng.random::<u64>() >> shift),
                 _ => Operation::Insert(rng.random::<u64>() >> shift, 1),
             })
             .collect();
+        if several {
+            for at in 0..batch.len() {
+                let key = batch[at].key().unwrap();
+                batch.extend([
+                    Operation::CompareSwap {
+                        key,
+                        expected: 1,
+                        value: 2,
+                    },
+                    Operation::Insert(key, 3),
+                ]);
+                if rng.random_bool(0.1) {
+                    batch.push(Operation::Delete(key));
+                }
+                if rng.random_bool(0.5) {
+                    batch.extend([Operation::Insert(key, 4), Operation::Get(key)]);
+                }
+            }
+        }
         let answers = map.execute(&batch).unwrap();
         for (operation, answer) in batch.iter().zip(answers) {
             if answer == Answer::Full {
@@ -349,14 +519,12 @@ fn a_map_is_loaded_once() {
     let pairs: Vec<(u64, u64)> = (0..1000).map(|key| (key << 54, key)).collect();
     map.load(&pairs).unwrap();
     let scan = [Operation::Scan(Bound::Unbounded, Bound::Unbounded)];
-    assert_eq!(map.execute(&scan).unwrap(), [Answer::Pairs(pairs)]);
+    assert_eq!(map.execute(&scan).unwrap(), [Answer::Pairs(Arc::new(pairs))]);
     assert_eq!(map.load(&[]), Err(LoadError::HasKeys.into()));
 }
 
-// ---- audit ----
-
 #[test]
-fn audit_a_region_that_had_no_room_once_takes_keys_when_there_is_room() {
+fn a_region_that_had_no_room_once_takes_keys_when_there_is_room() {
     let config = Config {
         module_bytes: 8 << 10,
         accesses_per_round: 0.0,

@@ -85,6 +85,26 @@ fn virtual_time_is_that_of_the_busiest_module() {
 }
 
 #[test]
+fn what_the_host_computes_meanwhile_takes_no_longer() {
+    let after = |beside_ns: u64| {
+        let mut modules = Simulated::new(programs(1), Profile::upmem().unwrap()).unwrap();
+        modules.launch(vec![vec![1; 63]]).unwrap();
+        modules.host_steps(beside_ns * 32 / 5);
+        modules.collect().unwrap();
+        let counters = modules.counters();
+        assert_eq!(counters.host_ns, beside_ns);
+        counters
+    };
+    let (alone, hidden, longer) = (after(0), after(100_000), after(800_000));
+    assert_eq!((alone.overlapped_ns, hidden.overlapped_ns), (0, 100_000));
+    assert_eq!(hidden.virtual_ns, alone.virtual_ns);
+    // A launch, and what the module computes.
+    let modules_ns = 500_000 + alone.module_ns;
+    assert!(longer.overlapped_ns.abs_diff(modules_ns) <= 1, "{longer:?}");
+    assert!((longer.virtual_ns - alone.virtual_ns).abs_diff(800_000 - modules_ns) <= 1);
+}
+
+#[test]
 fn a_program_that_panics_is_a_lost_module() {
     struct Broken;
     impl Program for Broken {

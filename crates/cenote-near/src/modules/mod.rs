@@ -69,6 +69,8 @@ pub struct Counters {
     pub host_ns: u64,
     /// Nanoseconds of virtual time in which the busiest module of each round computed.
     pub module_ns: u64,
+    /// Nanoseconds of virtual time in which the host computed while modules were launched or did.
+    pub overlapped_ns: u64,
 }
 
 /// Why there are no answers.
@@ -156,7 +158,7 @@ pub trait Modules {
     }
 
     /// Says that the host has taken so many steps, for backends with virtual time: a step is a probe, a command
-    /// written, an answer read.
+    /// written, an answer read. Steps between a launch and its collection are taken while modules compute.
     fn host_steps(&mut self, _steps: u64) {}
 
     /// Totals.

@@ -98,9 +98,14 @@ impl Profile {
             + (meter.streamed + bytes) as f64 * 1e3 / self.module_mb_per_s
     }
 
-    /// A round without what modules compute.
-    pub(super) fn round_ns(&self, bytes: u64) -> f64 {
-        self.launch_us * 1e3 + bytes as f64 / self.host_gb_per_s
+    /// A launch.
+    pub(super) fn launch_ns(&self) -> f64 {
+        self.launch_us * 1e3
+    }
+
+    /// Bringing bytes between the host and modules.
+    pub(super) fn way_ns(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.host_gb_per_s
     }
 
     /// So many steps of the host.

@@ -75,6 +75,8 @@ enum Source {
         skewed: Skewed,
         scatter: Scatter,
         random: Xoshiro256PlusPlus,
+        /// The value of each record, for updates: each takes effect.
+        values: Vec<u64>,
     },
     Ycsb {
         stream: Box<Stream>,
@@ -99,6 +101,10 @@ impl Batches {
                 skewed: Skewed::new(plan.keys, plan.alpha),
                 scatter: Scatter::new(plan.keys),
                 random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
+                values: match kind {
+                    Kind::Update => (0..plan.keys).collect(),
+                    _ => Vec::new(),
+                },
             },
             Work::Ycsb(workload) => {
                 let mut spec = Spec::new(*workload, plan.keys);
@@ -161,6 +167,7 @@ impl Batches {
                 skewed,
                 scatter,
                 random,
+                values,
             } => (0..self.size)
                 .map(|_| {
                     let record = scatter.apply(skewed.sample(random));
@@ -173,11 +180,7 @@ impl Batches {
                             Operation::Insert(key.wrapping_add(1 + random.next_u64() % apart), record)
                         }
                         Kind::Delete => Operation::Delete(key),
-                        Kind::Update => Operation::CompareSwap {
-                            key,
-                            expected: record,
-                            value: record,
-                        },
+                        Kind::Update => next_value(values, record, key),
                         Kind::Scan => scan(key, apart.saturating_mul(SCAN_KEYS)),
                     }
                 })
@@ -194,21 +197,25 @@ impl Batches {
                             Operation::Insert(key, record)
                         }
                         Action::Scan => scan(key, apart.saturating_mul(drawn.length.into())),
-                        Action::Update | Action::Modify => {
-                            let expected = values.get(record as usize).copied().unwrap_or(record);
-                            if let Some(value) = values.get_mut(record as usize) {
-                                *value += 1;
-                            }
-                            Operation::CompareSwap {
-                                key,
-                                expected,
-                                value: expected + 1,
-                            }
-                        }
+                        Action::Update | Action::Modify => next_value(values, record, key),
                     }
                 })
                 .collect(),
         }
+    }
+}
+
+/// Updates a record to its next value.
+fn next_value(values: &mut [u64], record: u64, key: u64) -> Operation {
+    let mut expected = record;
+    if let Some(value) = values.get_mut(record as usize) {
+        expected = *value;
+        *value += 1;
+    }
+    Operation::CompareSwap {
+        key,
+        expected,
+        value: expected + 1,
     }
 }
 

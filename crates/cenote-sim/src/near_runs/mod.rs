@@ -5,6 +5,8 @@
 //! a zipfian distribution over the loaded keys, whose ranks are scattered over them.
 
 mod batch;
+#[cfg(feature = "hotness")]
+mod hot;
 mod text;
 
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use cenote_near::modules::{Counters, Profile, ProfileError};
 use cenote_ycsb::{Workload, key_of_record};
 
 pub use batch::{Batches, Kind};
+#[cfg(feature = "hotness")]
+pub use hot::{Drift, HotKeys, HotOutcome, HotPlan, predict};
 pub use text::{Text, TextError};
 
 /// What is run.
@@ -22,7 +26,9 @@ pub use text::{Text, TextError};
 pub enum Design {
     /// The near-memory map.
     Near,
-    /// The same without redistribution: subranges stay where they are.
+    /// The same, with batches that overlap.
+    Overlapped,
+    /// The near-memory map without redistribution: subranges stay where they are.
     Static,
     /// A range of keys for each module.
     Range,
@@ -37,6 +43,7 @@ impl Design {
     pub fn name(self) -> &'static str {
         match self {
             Self::Near => "near",
+            Self::Overlapped => "overlapped",
             Self::Static => "near, static",
             Self::Range => "range",
             Self::JumpPush => "jump-push",
@@ -46,7 +53,7 @@ impl Design {
 
     /// Whether it changes by what it executes, and has to warm up.
     fn adapts(self) -> bool {
-        self == Self::Near
+        matches!(self, Self::Near | Self::Overlapped)
     }
 }
 
@@ -108,7 +115,8 @@ pub struct Outcome {
     pub imbalance: f64,
     /// Bytes in modules and on the host.
     pub memory: u64,
-    /// Virtual milliseconds of a batch: the host computes, the busiest module of each round does, and what is between.
+    /// Virtual milliseconds of a batch: the host computes while modules do not, the busiest module of each round does,
+    /// and what is between.
     pub parts_ms: [f64; 3],
 }
 
@@ -136,7 +144,9 @@ fn index(plan: &Plan) -> Result<Box<dyn Index>, NearRunError> {
     let config = Config::default();
     let failed = |error| plan.failed(error);
     Ok(match plan.design {
-        Design::Near => Box::new(Map::simulated(config, plan.modules, profile).map_err(failed)?),
+        Design::Near | Design::Overlapped => {
+            Box::new(Map::simulated(config, plan.modules, profile).map_err(failed)?)
+        }
         Design::Static => {
             let config = Config {
                 adaptive: false,
@@ -184,10 +194,13 @@ pub fn measure(plan: &Plan) -> Result<Outcome, NearRunError> {
             .collect(),
     };
     pairs.sort_unstable();
+    let mut batches = Batches::new(plan);
+    if plan.design == Design::Overlapped {
+        return overlapped(plan, &pairs, batches);
+    }
     let mut index = index(plan)?;
     index.load(&pairs).map_err(failed)?;
     drop(pairs);
-    let mut batches = Batches::new(plan);
     for _ in 0..plan.warm_batches() {
         index.execute(&batches.draw()).map_err(failed)?;
     }
@@ -198,16 +211,37 @@ pub fn measure(plan: &Plan) -> Result<Outcome, NearRunError> {
         operations += batch.len();
         index.execute(&batch).map_err(failed)?;
     }
-    Ok(outcome(plan, &*index, before, operations))
+    let after = index.counters();
+    Ok(outcome(plan, &*index, [before, after], operations))
 }
 
-fn outcome(plan: &Plan, index: &dyn Index, before: Counters, operations: usize) -> Outcome {
-    let after = index.counters();
+/// The same with batches that overlap: from when one is sent to when another one is.
+fn overlapped(plan: &Plan, pairs: &[(u64, u64)], mut batches: Batches) -> Result<Outcome, NearRunError> {
+    let failed = |error| plan.failed(error);
+    let mut map = Map::simulated(Config::default(), plan.modules, Profile::upmem()?).map_err(failed)?;
+    map.load(pairs).map_err(failed)?;
+    let mut sending = map.overlapped();
+    for _ in 0..plan.warm_batches().max(1) {
+        sending.send(batches.draw()).map_err(failed)?;
+    }
+    let before = sending.counters();
+    let mut operations = 0;
+    for _ in 0..plan.batches {
+        let batch = batches.draw();
+        operations += batch.len();
+        sending.send(batch).map_err(failed)?;
+    }
+    let after = sending.counters();
+    sending.finish().map_err(failed)?;
+    Ok(outcome(plan, &map, [before, after], operations))
+}
+
+fn outcome(plan: &Plan, index: &dyn Index, [before, after]: [Counters; 2], operations: usize) -> Outcome {
     let each = |now: u64, then: u64| (now - then) as f64 / operations.max(1) as f64;
     let ms = |now: u64, then: u64| (now - then) as f64 / 1e6 / plan.batches.max(1) as f64;
     let all_ms = ms(after.virtual_ns, before.virtual_ns);
     let (host, module) = (
-        ms(after.host_ns, before.host_ns),
+        ms(after.host_ns, before.host_ns) - ms(after.overlapped_ns, before.overlapped_ns),
         ms(after.module_ns, before.module_ns),
     );
     let loads = index.loads();
@@ -245,6 +279,7 @@ mod tests {
     fn every_design_runs_every_work_and_a_plan_has_one_outcome() {
         let designs = [
             Design::Near,
+            Design::Overlapped,
             Design::Static,
             Design::Range,
             Design::JumpPush,

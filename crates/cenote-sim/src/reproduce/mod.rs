@@ -211,6 +211,12 @@ pub enum ReproduceError {
         /// The name.
         name: String,
     },
+    /// A figure is about what was not built.
+    #[error("{name} is about the model of hotness, which was not built: build with `--features hotness`")]
+    NotBuilt {
+        /// Which figure.
+        name: String,
+    },
     /// A figure is about a text, and there is none.
     #[error("{name} is about the words of a text: give a file, or a folder of files that end in .txt")]
     NoText {
@@ -277,7 +283,7 @@ pub type Progress<'p> = &'p (dyn Fn(usize, usize) + Sync);
 
 type Make = fn(&Path, Progress<'_>) -> Result<Figure, ReproduceError>;
 
-const FIGURES: [(&str, Make); 37] = [
+const FIGURES: &[(&str, Make)] = &[
     (pcc_table1::NAME, |folder, _| pcc_table1::make(folder)),
     (pcc_fig5::NAME, |_, _| pcc_fig5::make()),
     (pcc_fig12::NAME, |_, _| pcc_fig12::make()),
@@ -341,6 +347,14 @@ const FIGURES: [(&str, Make); 37] = [
     (fusee::recovery::NAME, |_, progress| {
         fusee::recovery::make(fusee::USUAL, progress)
     }),
+    #[cfg(feature = "hotness")]
+    (radar::hotness::ACCURACY, |_, progress| {
+        radar::hotness::accuracy(progress)
+    }),
+    #[cfg(feature = "hotness")]
+    (radar::hotness::THROUGHPUT, |_, progress| {
+        radar::hotness::throughput(progress)
+    }),
     (radar::operations::NAME, |_, progress| {
         radar::operations::make(progress)
     }),
@@ -351,7 +365,14 @@ const FIGURES: [(&str, Make); 37] = [
     (radar::memory::NAME, |_, progress| radar::memory::make(progress)),
 ];
 
-/// The names of all figures.
+/// Figures that were not built, as they need a feature.
+pub const NOT_BUILT: &[&str] = if cfg!(feature = "hotness") {
+    &[]
+} else {
+    &["radar/fig8", "radar/fig9"]
+};
+
+/// The names of all figures that were built.
 pub fn names() -> Vec<&'static str> {
     let names = FIGURES.iter().map(|(name, _)| *name);
     names.chain([radar::text::NAME]).collect()
@@ -378,6 +399,9 @@ pub fn make(
     }
     match FIGURES.iter().find(|(known, _)| *known == name) {
         Some((_, make)) => make(folder, progress),
+        None if NOT_BUILT.contains(&name) => Err(ReproduceError::NotBuilt {
+            name: name.to_owned(),
+        }),
         None => Err(ReproduceError::Unknown {
             name: name.to_owned(),
         }),

@@ -23,7 +23,9 @@ pub fn text(figure: &Figure) -> String {
         }
         Charted::Cases(_) => write(&mut text, &cases(figure), |column| column == 0),
     }
-    text.push('\n');
+    if !text.ends_with("\n\n") {
+        text.push('\n');
+    }
     for note in &figure.notes {
         // Writing to a string does not fail.
         let _ = writeln!(text, "- {note}");
@@ -49,7 +51,7 @@ fn write(text: &mut String, lines: &[Vec<String>], is_left: impl Fn(usize) -> bo
     }
 }
 
-/// A line for each number that the paper has too.
+/// A line for each number that the paper has too; none at all if it has none.
 fn numbers(figure: &Figure) -> Vec<Vec<String>> {
     let head = [
         "",
@@ -74,6 +76,9 @@ fn numbers(figure: &Figure) -> Vec<Vec<String>> {
                 row.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
             ]);
         }
+    }
+    if lines.len() == 1 {
+        lines.clear();
     }
     lines
 }

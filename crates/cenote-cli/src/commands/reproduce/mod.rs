@@ -45,6 +45,12 @@ pub fn run(args: Args, out: &Output) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut wanted = if is("all") { names() } else { known(&args.figures)? };
+    if is("all") && !reproduce::NOT_BUILT.is_empty() {
+        let left_out = reproduce::NOT_BUILT.join(" and ");
+        out.note(format!(
+            "{left_out} are left out: they need `--features hotness` when it is built"
+        ));
+    }
     if args.text.is_none()
         && let Some(name) = wanted.iter().copied().find(|name| reproduce::needs_text(name))
     {
@@ -124,6 +130,10 @@ fn bar(name: &'static str, out: &Output) -> ProgressBar {
 /// The figures that are asked for, each once.
 fn known(figures: &[String]) -> Result<Vec<&'static str>, Failure> {
     if let Some(name) = figures.iter().find(|name| !names().contains(&name.as_str())) {
+        if reproduce::NOT_BUILT.contains(&name.as_str()) {
+            let name = name.to_owned();
+            return Err(Failure::misuse(ReproduceError::NotBuilt { name }.to_string()));
+        }
         let known = names().join(", ");
         return Err(Failure::misuse(format!(
             "there is no figure {name:?}; give all, or some of {known}"

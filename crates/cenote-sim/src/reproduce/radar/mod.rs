@@ -1,5 +1,7 @@
 //! RADAR: the near-memory map beside a range partition, jump-push and the PIM-tree form, on simulated modules.
 
+#[cfg(feature = "hotness")]
+pub mod hotness;
 pub mod memory;
 pub mod operations;
 pub mod overheads;

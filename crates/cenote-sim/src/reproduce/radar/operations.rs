@@ -23,7 +23,7 @@ fn paper(design: Design) -> Option<f64> {
         Design::Range => Some(168.1),
         Design::JumpPush => Some(198.2),
         Design::PimTree => Some(7.3),
-        Design::Near | Design::Static => None,
+        Design::Near | Design::Overlapped | Design::Static => None,
     }
 }
 

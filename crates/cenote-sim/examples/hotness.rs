@@ -1,7 +1,7 @@
 //! What the model of hotness is worth: how good its predictions are, what they gain, and how far training hides behind
 //! modules.
 //!
-//! `cargo run --release -p cenote-near --features hotness --example hotness -- [MODULES [KEYS [BATCH [ALPHAS [BATCHES [simulated]]]]]]`,
+//! `cargo run --release -p cenote-sim --features hotness --example hotness -- [MODULES [KEYS [BATCH [ALPHAS [BATCHES [simulated]]]]]]`,
 //! for example `-- 2048 4194304 1048576 0,0.6,0.99,1.2 24`.
 //!
 //! Each line is one map with the model beside one without it, on the same batches of gets. Hot sets drift: `moving`,
@@ -15,66 +15,17 @@ use std::time::{Duration, Instant};
 
 use cenote_near::device::Skiplist;
 use cenote_near::hotness::{Report, Settings};
-use cenote_near::map::{Config, Map, Operation};
+use cenote_near::map::{Config, Map};
 use cenote_near::modules::{Counters, Modules, Profile, Simulated, Threads};
-use cenote_ycsb::{Scatter, Skewed, key_of_record};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use cenote_sim::near_runs::{Drift, HotKeys};
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 struct Shape {
     modules: usize,
     keys: u64,
     batch: usize,
     batches: usize,
-}
-
-/// Which keys are hot, batch by batch.
-struct Hot {
-    moving: bool,
-    keys: Vec<u64>,
-    skewed: Skewed,
-    scatter: Scatter,
-}
-
-impl Hot {
-    fn new(shape: &Shape, alpha: f64, moving: bool) -> Self {
-        let mut keys: Vec<u64> = (0..shape.keys).map(key_of_record).collect();
-        keys.sort_unstable();
-        Self {
-            moving,
-            keys,
-            skewed: Skewed::new(shape.keys, alpha),
-            scatter: Scatter::new(shape.keys),
-        }
-    }
-
-    fn batch(&self, number: usize, size: usize, rng: &mut ChaCha8Rng) -> Vec<Operation> {
-        let count = self.keys.len() as u64;
-        let place = |rank: u64| {
-            if self.moving {
-                // Ranks to both sides of a middle that moves.
-                let middle = number as u64 * (count / 4096);
-                let side = rank.div_ceil(2);
-                let at = if rank.is_multiple_of(2) {
-                    middle + side
-                } else {
-                    middle + count - side
-                };
-                at % count
-            } else {
-                // Of the 64 hottest two are replaced each batch: each keeps its place for 32.
-                let life = if rank < 64 {
-                    (number as u64 * 2 + rank) / 64
-                } else {
-                    0
-                };
-                self.scatter.apply((rank + life * 4099) % count)
-            }
-        };
-        (0..size)
-            .map(|_| Operation::Get(self.keys[place(self.skewed.sample(rng)) as usize]))
-            .collect()
-    }
 }
 
 struct Run {
@@ -87,16 +38,15 @@ struct Run {
 
 fn run<M: Modules>(
     mut map: Map<Timed<M>>,
-    hot: &Hot,
+    hot: &HotKeys,
     shape: &Shape,
     model: bool,
 ) -> Result<Run, Box<dyn Error>> {
-    let pairs: Vec<(u64, u64)> = hot.keys.iter().map(|key| (*key, *key)).collect();
-    map.load(&pairs)?;
+    map.load(&hot.pairs())?;
     if model {
         map.predict_hotness(Settings::default())?;
     }
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let warm = shape.batches / 4;
     let (mut before, mut first, mut in_modules, mut wall) =
         (Counters::default(), None, Duration::ZERO, Duration::ZERO);
@@ -267,10 +217,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "chases: without,with",
         "Mops/s: without,with"
     );
-    for moving in [true, false] {
-        let label = if moving { "moving" } else { "changing" };
+    for drift in [Drift::Moving, Drift::Changing] {
+        let label = drift.name();
         for &alpha in &alphas {
-            let hot = Hot::new(&shape, alpha, moving);
+            let hot = HotKeys::new(shape.keys, alpha, drift);
             let without = run(simulated(&shape)?, &hot, &shape, false)?;
             let with = run(simulated(&shape)?, &hot, &shape, true)?;
             line(label, alpha, &shape, &with, &without);
