@@ -158,6 +158,12 @@ pub enum Request {
         session: u32,
         /// Bytes of the objects that it is for.
         size: u32,
+        /// How many such requests were answered since the session began: one that comes again has the same number, and
+        /// the same answer.
+        number: u64,
+        /// How many blocks have come since then. If there is one more, an earlier master has given it, and its answer
+        /// was lost.
+        received: u32,
     },
     /// The session is over. What it began has ended.
     Leave {

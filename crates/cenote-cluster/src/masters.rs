@@ -102,20 +102,21 @@ impl Search {
             .unwrap_or(self.masters.0[self.turn % self.masters.0.len()])
     }
 
-    /// Connects to the one whose turn it is. If there are others, it is asked whether it leads; one that stands by or
-    /// does not answer is passed over the next time.
+    /// Connects to the one whose turn it is, which says that it leads; one that stands by or does not answer is passed
+    /// over the next time.
+    ///
+    /// What is sent over the connection reaches the master while it leads, or nobody. Without its answer the connection
+    /// may be one that waits to be accepted, and what was sent come to the master when it leads again, after others.
     pub fn connect(&mut self) -> io::Result<MasterConnection> {
-        let connection = MasterConnection::open(self.at(), &self.credentials).and_then(|mut connection| {
-            if self.masters.0.len() > 1 || self.hint.is_some() {
-                connection.set_timeout(PROBE)?;
-                let response = connection.ask(&Request::Leads)?;
-                connection.set_timeout(ANSWER)?;
-                return Ok((connection, Some(response)));
-            }
-            Ok((connection, None))
+        let time = if self.has_others() { PROBE } else { ANSWER };
+        let asked = MasterConnection::open(self.at(), &self.credentials).and_then(|mut connection| {
+            connection.set_timeout(time)?;
+            let response = connection.ask(&Request::Leads)?;
+            connection.set_timeout(ANSWER)?;
+            Ok((connection, response))
         });
-        match connection {
-            Ok((_, Some(Response::Standby { leader }))) => {
+        match asked {
+            Ok((_, Response::Standby { leader })) => {
                 self.redirected(leader);
                 Err(io::Error::other(STANDS_BY))
             }
@@ -125,6 +126,20 @@ impl Search {
                 Err(error)
             }
         }
+    }
+
+    /// The same for a request that may come late: a single master is not asked whether it leads, as it may take its
+    /// time to begin.
+    fn connect_to_ask(&mut self) -> io::Result<MasterConnection> {
+        if self.has_others() {
+            return self.connect();
+        }
+        MasterConnection::open(self.at(), &self.credentials).inspect_err(|_| self.failed())
+    }
+
+    /// Whether another one may lead.
+    fn has_others(&self) -> bool {
+        self.masters.0.len() > 1 || self.hint.is_some()
     }
 
     /// It does not answer.
@@ -153,7 +168,7 @@ impl Search {
         let is_one = self.masters.0.len() == 1;
         loop {
             let (master, was_told) = (self.at(), self.hint.is_some());
-            let asked = self.connect().and_then(|mut connection| {
+            let asked = self.connect_to_ask().and_then(|mut connection| {
                 connection.set_timeout(timeout)?;
                 Ok((connection.ask(request)?, connection))
             });
@@ -191,6 +206,16 @@ mod tests {
         for wrong in ["", "cluster://", "127.0.0.1", "127.0.0.1:1,", ",127.0.0.1:1"] {
             assert!(wrong.parse::<Masters>().is_err(), "{wrong}");
         }
+    }
+
+    /// The kernel completes a connection that no master has accepted.
+    #[test]
+    fn a_connection_is_one_to_a_master_that_leads() {
+        let waits = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = Masters::from(waits.local_addr().unwrap());
+        assert!(Search::new(&one, "").connect_to_ask().is_ok());
+        let error = Search::new(&one, "").connect().map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
     }
 
     #[test]

@@ -79,10 +79,14 @@ struct Known {
     suspect_regions: Vec<u16>,
     /// Operations that wait for a later view.
     waiting: u32,
-    /// Sizes of objects for which operations wait for a block.
+    /// Sizes of objects for which operations wait for a block: the first is asked for until it has come, whatever
+    /// becomes of the operation.
     wanting: Vec<u32>,
     /// Blocks that have come, by those sizes. `None`: there is none.
     blocks: Vec<(u32, Option<u64>)>,
+    /// How many have come, and how often the master has answered, were it that there is none.
+    blocks_received: u32,
+    requests_answered: u64,
     has_ended: bool,
     is_closing: bool,
 }
@@ -189,6 +193,8 @@ pub fn join(
             waiting: 0,
             wanting: Vec::new(),
             blocks: Vec::new(),
+            blocks_received: 0,
+            requests_answered: 0,
             has_ended: false,
             is_closing: false,
         }),
@@ -235,7 +241,12 @@ fn keep_alive(shared: &Shared, mut search: Search, connection: MasterConnection,
             }
             let request = match (known.is_closing, known.wanting.first()) {
                 (true, _) => control::Request::Leave { session },
-                (false, Some(size)) => control::Request::Block { session, size: *size },
+                (false, Some(size)) => control::Request::Block {
+                    session,
+                    size: *size,
+                    number: known.requests_answered,
+                    received: known.blocks_received,
+                },
                 _ => control::Request::Heartbeat {
                     session,
                     // By the eras that this client knows: what begins from now on, begins in them or later.
@@ -296,6 +307,8 @@ fn take_in(known: &mut Known, request: &control::Request, response: Response) {
             if let Some(place) = known.wanting.iter().position(|wanted| wanted == size) {
                 known.wanting.remove(place);
             }
+            known.requests_answered += 1;
+            known.blocks_received += u32::from(block.is_some());
             known.blocks.push((*size, block));
         }
         (_, Response::Ended) => known.has_ended = true,

@@ -66,12 +66,21 @@ impl Master {
                 view,
                 suspect_regions,
             } => self.heartbeat(session, oldest, view, &suspect_regions),
-            Request::Block { session, size } => {
+            Request::Block {
+                session,
+                size,
+                number,
+                received,
+            } => {
                 if !self.is_in(session) {
                     return Response::Ended;
                 }
                 self.hear(session);
-                let block = self.state.borrow_mut().block(session, size);
+                let give = || self.state.borrow_mut().block(session, size, received);
+                let block = match self.clients.borrow_mut().get_mut(&session) {
+                    Some(client) => client.blocks.answer(number, size, give),
+                    None => None,
+                };
                 if block.is_some() {
                     self.save_or_end().await;
                 }

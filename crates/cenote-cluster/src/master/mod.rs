@@ -9,6 +9,7 @@
 //! | here | how it comes to lead, and that it ends |
 //! | `formation` | a cluster is made of memory nodes |
 //! | `answers` | what it serves: requests of clients and of people |
+//! | `block_requests` | requests for blocks that come twice, or late |
 //! | `suspicions` | how often a client has regions closed |
 //! | [`watch`] | heartbeats of nodes and clients |
 //! | [`closing`] | regions are closed, their copies made equal or moved, and opened |
@@ -21,6 +22,7 @@
 //! that it leads no more, and keeps nothing.
 
 mod answers;
+mod block_requests;
 pub mod closing;
 mod formation;
 #[cfg(feature = "etcd")]
@@ -48,6 +50,7 @@ use crate::credentials::Credentials;
 use crate::network::Network;
 use crate::ofi::Transport;
 use crate::{Error, StoreError, Unsupported};
+use block_requests::BlockRequests;
 use formation::made;
 use state::{Shape, State};
 use store::{Place, Store, Unkept};
@@ -139,6 +142,7 @@ struct Client {
     heard: Heard,
     oldest: u64,
     suspicions: Suspicions,
+    blocks: BlockRequests,
 }
 
 impl Client {
@@ -147,6 +151,7 @@ impl Client {
             heard: Heard::now(),
             oldest,
             suspicions: Suspicions::default(),
+            blocks: BlockRequests::default(),
         }
     }
 }

@@ -409,11 +409,15 @@ impl State {
         })
     }
 
-    /// A block for a session: one for objects of this size that a client had that has gone, else a new one from the
-    /// region with the most left; `None` if there is none.
-    pub fn block(&mut self, session: u32, size: u32) -> Option<u64> {
+    /// A block for a session that has received so many: one for objects of this size that a client had that has gone,
+    /// else a new one from the region with the most left; `None` if there is none. One that was given and not received
+    /// is given again, so a request may come twice, and late.
+    pub fn block(&mut self, session: u32, size: u32, received: u32) -> Option<u64> {
         let (block, bytes) = (self.layout.block, self.region_bytes);
         let session = self.sessions.get_mut(&session)?;
+        if let Some(given) = session.blocks.get(received as usize) {
+            return (given.size == size).then_some(given.at);
+        }
         let regions = &self.regions;
         // What is in a region that is lost stays so.
         let is_there = |block: &Block| {

@@ -130,24 +130,38 @@ fn sessions_and_blocks_are_given_once() {
     let second = state.join("b".to_owned()).unwrap();
     assert_ne!(first.cells, second.cells);
     let mut blocks = BTreeSet::new();
-    while let Some(block) = state.block(first.number, 128) {
+    while let Some(block) = state.block(first.number, 128, blocks.len() as u32) {
         assert!(blocks.insert(block));
     }
-    assert!(state.block(second.number, 128).is_none() && state.block(77, 128).is_none());
+    assert!(state.block(second.number, 128, 0).is_none() && state.block(77, 128, 0).is_none());
     state.forget(first.number);
     assert_eq!(state.orphans.len(), blocks.len());
     let third = state.join("c".to_owned()).unwrap();
     assert_eq!((third.number, third.cells), (3, first.cells));
-    assert_eq!(state.block(third.number, 64), None);
-    let again = state.block(third.number, 128).unwrap();
+    assert_eq!(state.block(third.number, 64, 0), None);
+    let again = state.block(third.number, 128, 0).unwrap();
     assert!(blocks.contains(&again) && !state.orphans.iter().any(|orphan| orphan.at == again));
+}
+
+/// A client asks again if the answer is lost, and perhaps the master gets the first request after that.
+#[test]
+fn a_block_whose_answer_was_lost_is_given_again() {
+    let mut state = state(3, 2);
+    let session = state.join("a".to_owned()).unwrap().number;
+    let first = state.block(session, 128, 0).unwrap();
+    assert_eq!(state.block(session, 128, 0), Some(first));
+    let second = state.block(session, 64, 1).unwrap();
+    assert_ne!(second, first);
+    assert_eq!(state.block(session, 128, 0), Some(first));
+    assert_eq!(state.block(session, 64, 1), Some(second));
+    assert_eq!(state.sessions[&session].blocks.len(), 2);
 }
 
 #[test]
 fn blocks_of_lost_regions_are_given_to_nobody() {
     let mut state = state(2, 1);
     let gone = state.join("one that goes".to_owned()).unwrap().number;
-    let blocks: Vec<u64> = (0..4).map(|_| state.block(gone, 64).unwrap()).collect();
+    let blocks: Vec<u64> = (0..4).map(|n| state.block(gone, 64, n).unwrap()).collect();
     state.forget(gone);
     state.give_up(1);
     state.close();
@@ -156,7 +170,7 @@ fn blocks_of_lost_regions_are_given_to_nobody() {
     let is_lost = |state: &State, at: u64| state.regions[(at >> 32) as usize].nodes.is_empty();
     let lost = blocks.iter().filter(|at| is_lost(&state, **at)).count();
     assert!(lost > 0 && lost < blocks.len());
-    let given: Vec<u64> = (0..4).map(|_| state.block(other, 64).unwrap()).collect();
+    let given: Vec<u64> = (0..4).map(|n| state.block(other, 64, n).unwrap()).collect();
     assert!(!given.iter().any(|at| is_lost(&state, *at)));
     assert_eq!(state.orphans.len(), lost, "they stay");
 }

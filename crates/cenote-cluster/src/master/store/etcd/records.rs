@@ -209,8 +209,8 @@ mod tests {
         assert!(now.regions.len() > REGIONS);
         for n in 0..12 {
             let session = now.join(format!("client {n}")).unwrap().number;
-            for _ in 0..n * 300 {
-                now.block(session, 64).unwrap();
+            for given in 0..n * 300 {
+                now.block(session, 64, given).unwrap();
             }
         }
         now.forget(12);
@@ -229,8 +229,8 @@ mod tests {
     fn a_record_that_is_missing_or_strange_is_told_of() {
         let mut now = cluster();
         let session = now.join("one".to_owned()).unwrap().number;
-        for _ in 0..2000 {
-            now.block(session, 64).unwrap();
+        for given in 0..2000 {
+            now.block(session, 64, given).unwrap();
         }
         let whole = records(&now, STAMP).unwrap();
         for name in whole.keys() {
@@ -249,7 +249,7 @@ mod tests {
         let mut now = cluster();
         let session = now.join("one".to_owned()).unwrap().number;
         let before = records(&now, STAMP).unwrap();
-        now.block(session, 64).unwrap();
+        now.block(session, 64, 0).unwrap();
         let after = records(&now, STAMP).unwrap();
         let (changed, gone) = difference(&before, &after);
         let names: Vec<&str> = changed.iter().map(|(name, _)| *name).collect();
