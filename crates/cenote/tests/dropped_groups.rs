@@ -44,6 +44,11 @@ fn every_handle_is_told<M: Mapped>() {
     assert_eq!(pool.drop_named("group").unwrap(), Dropped::Freed);
     assert!(is_dropped(&member.try_next()));
     assert!(is_dropped(&observer.next(Some(LONG))));
+    let [told, end] = {
+        let mut events = member.events();
+        [events.next(), events.next()]
+    };
+    assert!(is_dropped(&told.unwrap()) && end.is_none());
     assert!(is_dropped(&group.join("another")));
     assert!(is_dropped(&group.observe().map(drop)));
     assert!(is_dropped(&group.members()));

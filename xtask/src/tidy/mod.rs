@@ -13,6 +13,7 @@ mod pairs;
 mod planted;
 mod releases;
 mod source;
+mod statics;
 mod style;
 mod tree;
 mod words;
@@ -84,6 +85,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(links::check(tree));
     findings.extend(pairs::check(tree));
     findings.extend(releases::check(tree));
+    findings.extend(statics::check(tree));
     findings.extend(words::check(tree));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     findings
@@ -150,6 +152,10 @@ mod tests {
             (
                 "crates/cenote/src/pod/format/a.rs",
                 "//! A.\nfn f() {\n    word.store(mem, 1);\n}\n",
+            ),
+            (
+                "crates/cenote/src/pod/format/a.rs",
+                "//! A.\nstatic A: Mutex<u8> = Mutex::new(0);\n",
             ),
         ];
         for (index, fault) in faults.iter().enumerate() {

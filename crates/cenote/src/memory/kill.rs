@@ -306,9 +306,18 @@ pub(super) fn mapped_at_address(address: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::process::{Child, Command};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::*;
     use crate::memory::{FileLock, Liveness};
+
+    /// Locks are held, and their holders killed, by one test at a time: a child that has not begun its program has the
+    /// lock of any other test that holds one just then, and the mapping of this program, and would be killed for it.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn alone() -> MutexGuard<'static, ()> {
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// A child that is ended with the test.
     struct DiesWithParent(Child);
@@ -381,6 +390,7 @@ mod tests {
 
     #[test]
     fn only_the_process_that_is_meant_is_killed() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let (mut child, mut killer) = holder(&folder.path().join("locks"));
         let name = name_of(&child);
@@ -403,6 +413,7 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_hold_the_lock_is_not_killed_whatever_it_is_called() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let (holder, mut killer) = holder(&folder.path().join("locks"));
         let (_other, mut of_other) = self::holder(&folder.path().join("others"));
@@ -420,6 +431,7 @@ mod tests {
     #[test]
     #[cfg(feature = "mutants")]
     fn a_fence_that_believes_a_lock_kills_a_stranger() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let (mut holder, killer) = holder(&folder.path().join("locks"));
         let mut of_pool = Sigkill::new(killer.lock_file, "00:00 1".to_owned());
@@ -433,6 +445,7 @@ mod tests {
     /// one.
     #[test]
     fn a_process_whose_first_thread_has_ended_is_killed() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks");
         FileLock::make(&path, 0o600).unwrap();
@@ -495,6 +508,7 @@ mod tests {
 
     #[test]
     fn holders_are_found_by_their_lock() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks");
         fs::write(&path, b"").unwrap();

@@ -312,9 +312,12 @@ impl<M: Memory> Membership<M> {
         }
     }
 
-    /// An iterator that waits for each event from here on.
+    /// An iterator that waits for each event from here on. It ends behind an error, such as that the group was dropped.
     pub fn events(&mut self) -> Events<'_, M> {
-        Events { membership: self }
+        Events {
+            membership: self,
+            has_failed: false,
+        }
     }
 
     /// The next event, for any executor. The process's background thread wakes the task; the first poll starts that
@@ -357,13 +360,19 @@ impl<M: Memory> Drop for Membership<M> {
 /// The events of a group, one after the other; see [`Membership::events`].
 pub struct Events<'m, M: Memory = Coherent> {
     membership: &'m mut Membership<M>,
+    has_failed: bool,
 }
 
 impl<M: Memory> Iterator for Events<'_, M> {
     type Item = Result<Event>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.membership.next(None).transpose()
+        if self.has_failed {
+            return None;
+        }
+        let next = self.membership.next(None).transpose();
+        self.has_failed = matches!(next, Some(Err(_)));
+        next
     }
 }
 

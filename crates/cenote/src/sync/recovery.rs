@@ -130,11 +130,10 @@ pub(super) fn recover_end<M: Memory>(worker: &Worker<M>, object: Object) -> Resu
                 };
                 count_unlink(mem, object);
                 put_at_rest(worker, &front);
-                // It may have left before it stood at the end, and relies on being gone past.
-                let has_left = Turn(behind.slot.turn().load(mem)) == behind.turn.to(SlotState::Left);
-                if !has_left || mutant::is(Mutant::LeftAtEndKept) {
+                if mutant::is(Mutant::LeftAtEndKept) {
                     return Ok(());
                 }
+                // It may have left before it stood at the end, and relies on being gone past.
                 end = behind.place.0;
             }
             Err(found) => end = found,

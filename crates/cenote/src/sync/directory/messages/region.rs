@@ -4,7 +4,9 @@
 //! to be sent is copied when it is written, and not before.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
+
+use once_cell::race::OnceBox;
 
 use crate::mutant::{self, Mutant};
 
@@ -94,8 +96,8 @@ impl Data {
 
     /// No region. Stands where data was taken away.
     pub fn none() -> Arc<Self> {
-        static NONE: LazyLock<Arc<Data>> = LazyLock::new(Arc::default);
-        NONE.clone()
+        static NONE: OnceBox<Arc<Data>> = OnceBox::new();
+        NONE.get_or_init(Box::default).clone()
     }
 
     /// How many there are.

@@ -2,12 +2,13 @@
 //! keeps it, with its data, until another one asks.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::client::{LockClient, Runtime, Shared, until};
 use super::clock::now;
 use super::error::Error;
+use crate::memory::LocalWord;
 use crate::sync::directory::messages::client::{LeaseState, Opened};
 use crate::sync::directory::messages::copy::Copy;
 use crate::sync::directory::messages::message::{Former, LockId, NAME_MAX};
@@ -410,15 +411,14 @@ const NO_REGION: &str = "the lock covers no such region";
 
 /// A number of this thread; no other thread of the process has it, or had it.
 fn this_thread() -> u64 {
-    static LAST: Mutex<u64> = Mutex::new(0);
+    static LAST: LocalWord = LocalWord::new(0);
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
     NUMBER.with(|number| {
         if number.get() == 0 {
-            let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-            *last += 1;
-            number.set(*last);
+            // NO PAIR: count
+            number.set(LAST.add(1) + 1);
         }
         number.get()
     })
