@@ -15,6 +15,7 @@ use cenote::objects::ObjectView;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::array::Description;
@@ -352,7 +353,9 @@ impl View {
 
 /// A NumPy array of something that lends a buffer.
 pub(crate) fn array(lender: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
-    let numpy = lender.py().import("numpy")?;
+    // Looking it up takes longer than all else that a view's array needs.
+    static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let asarray = ASARRAY.import(lender.py(), "numpy", "asarray")?;
     // Of something that lends none NumPy would make an array of objects.
-    numpy.call_method1("asarray", (PyMemoryView::from(&lender)?,))
+    asarray.call1((PyMemoryView::from(&lender)?,))
 }
