@@ -285,11 +285,7 @@ impl Master {
             region_bytes: state.region_bytes,
             regions: state.regions.len(),
             closed: state.regions.iter().filter(|region| region.closed).count(),
-            under_replicated: state
-                .regions
-                .iter()
-                .filter(|region| region.nodes.len() < state.replicas)
-                .count(),
+            under_replicated: state.under_replicated(),
             unavailable: state
                 .regions
                 .iter()

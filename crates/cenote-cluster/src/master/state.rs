@@ -342,6 +342,16 @@ impl State {
         }
     }
 
+    /// How many regions have fewer copies than they are to have. A copy on a node that is given up is none, also before
+    /// the region is closed.
+    pub fn under_replicated(&self) -> usize {
+        let copies = |region: &&RegionState| region.nodes.iter().filter(|node| self.is_alive(**node)).count();
+        self.regions
+            .iter()
+            .filter(|region| copies(region) < self.replicas)
+            .count()
+    }
+
     /// Whether a node of any region is given up.
     pub fn is_broken(&self) -> bool {
         let mut holding = self.regions.iter().flat_map(|region| &region.nodes);

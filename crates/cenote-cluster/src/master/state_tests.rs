@@ -81,6 +81,24 @@ fn a_node_that_is_given_up_is_replaced_and_its_number_never_comes_back() {
     assert_eq!(state.add_node(offer(9, 1 << 30)), 4);
 }
 
+/// Who takes a cluster for whole may stop another node.
+#[test]
+fn a_copy_on_a_node_that_is_given_up_is_none() {
+    let mut state = state(3, 2);
+    assert_eq!(state.under_replicated(), 0);
+    let held = state.regions.iter().filter(|region| region.nodes.contains(&2));
+    let held = held.count();
+    state.give_up(2);
+    assert!(held > 0 && state.under_replicated() == held);
+    state.close();
+    assert_eq!(state.under_replicated(), held);
+    state.open(|_| true, &BTreeSet::new());
+    for (region, node) in state.copies_to_make(usize::MAX, &[]) {
+        state.gain(region, node);
+    }
+    assert_eq!(state.under_replicated(), 0);
+}
+
 #[test]
 fn a_region_without_nodes_is_lost_and_the_others_are_not() {
     let mut state = state(2, 1);
