@@ -2,7 +2,7 @@
 //!
 //! | bytes | |
 //! |---|---|
-//! | 0 | magic (8), bytes for regions (8), incarnation (8), 1 if it ended in order (8), boot of the machine (36) |
+//! | 0 | magic and version (8), bytes for regions (8), incarnation (8), 1 if it ended in order (8), boot of the machine (36) |
 //! | 72 | the latest term of a master that the node has obeyed (8) |
 //! | 4096 | for each number of a region: its bytes (8), where they begin (8), its key (8); no bytes: not held |
 //! | then, from the next 64 KiB on | the regions |
@@ -32,7 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cenote_replica::verbs::REGIONS_MAX;
 use rustix::fs::{FallocateFlags, fallocate};
 
-const MAGIC: &[u8; 8] = b"CNTNMEM\x01";
+const MAGIC: &[u8; 8] = b"CNTNMEM\x02";
 const HEADER: usize = 80;
 const TERM: u64 = 72;
 const IN_ORDER: u64 = 24;
@@ -57,6 +57,17 @@ pub enum Unfit {
     /// It is something else.
     #[error("{0} is not the memory of a memory node, or is damaged: name a file that does not exist")]
     Strange(PathBuf),
+    /// A node of another version has made it.
+    #[error(
+        "{path} is the memory of a memory node of version {found}, and this program has version {}: start the node with a program of that version, or name a file that does not exist",
+        MAGIC[7]
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u8,
+    },
     /// It has another size.
     #[error("{path} has {has} bytes for regions, and not {wanted}: say so, or name another file")]
     Size {
@@ -147,6 +158,12 @@ impl MemoryFile {
         if found == 0 || found == len && head == [0; HEADER] {
             opened.file.set_len(len).map_err(system)?;
         } else {
+            if head.starts_with(&MAGIC[..7]) && head[7] != MAGIC[7] {
+                return Err(Unfit::Version {
+                    path: path.to_owned(),
+                    found: head[7],
+                });
+            }
             if !head.starts_with(MAGIC) || found != REGIONS.saturating_add(word(8)) {
                 return Err(strange());
             }
@@ -420,5 +437,18 @@ mod tests {
         assert!(matches!(open(&path, BOOT), Err(Unfit::Strange(_))));
         let other = MemoryFile::open_in(&path, MEMORY * 2, 77, BOOT);
         assert!(matches!(other, Err(Unfit::Size { .. })));
+    }
+
+    #[test]
+    fn what_another_version_made_is_refused_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memory");
+        open(&path, BOOT).unwrap().hold(1, 1 << 16, 1).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[7] = 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let refused = open(&path, BOOT).map(drop).unwrap_err();
+        assert!(matches!(refused, Unfit::Version { found: 1, .. }), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 }

@@ -20,7 +20,9 @@ pub const FRAME_MAX: usize = 16 << 20;
 const READ_MAX: usize = FRAME_MAX / 2;
 /// Bytes in front of a frame: its length.
 pub const PREFIX: usize = 4;
-const MAGIC: &[u8; 7] = b"CNTNODE";
+const MAGIC: &[u8; 6] = b"CNTNOD";
+/// What both sides speak, and how they lay out the memory of nodes: 2 since objects are freed by marks of 8 bytes.
+const VERSION: u8 = 2;
 /// In [`Answer::Info`]: the node's memory outlives its process.
 pub const OUTLIVES: u64 = 1;
 /// In [`Answer::Info`]: clients map the node's memory.
@@ -136,7 +138,7 @@ impl Hello {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.push(self.purpose as u8);
+        out.extend([VERSION, self.purpose as u8]);
         out.extend((self.token.len() as u16).to_le_bytes());
         out.extend(self.token.as_bytes());
         out
@@ -148,6 +150,9 @@ impl Hello {
     /// The purpose, and the length of the token.
     pub fn decode_head(head: [u8; Self::HEAD]) -> Result<(Purpose, usize), Malformed> {
         let len = usize::from(u16::from_le_bytes([head[8], head[9]]));
+        if head.starts_with(MAGIC) && head[6] != VERSION {
+            return Err(Malformed("it is of another version"));
+        }
         let purpose = match head[7] {
             1 => Some(Purpose::Cluster),
             2 => Some(Purpose::Modules),
@@ -526,6 +531,23 @@ mod tests {
         encode_answers(&mut out, 18, &answers);
         let (frame, _) = first_frame(&out).unwrap().unwrap();
         assert_eq!(decode_answers(frame).unwrap(), (18, answers));
+    }
+
+    #[test]
+    fn another_version_is_told_from_something_else() {
+        let hello = Hello {
+            purpose: Purpose::Modules,
+            token: "token".to_owned(),
+        };
+        let head = |of: &[u8]| *of.first_chunk().unwrap();
+        let said = hello.encode();
+        assert_eq!(Hello::decode_head(head(&said)), Ok((Purpose::Modules, 5)));
+        let told = |of: &[u8]| Hello::decode_head(head(of)).unwrap_err().to_string();
+        let mut other = said.clone();
+        other[6] = b'E';
+        assert!(told(&other).contains("version"));
+        other[0] = 0;
+        assert!(!told(&other).contains("version"));
     }
 
     #[test]

@@ -47,7 +47,7 @@ mutants! {
     ExtentsKept = "extents-kept", "who replaces a value retires its head and not its extents";
     ExtentsForgotten = "extents-forgotten", "a client that takes over a block leaves extents in it that belong to nothing";
     ExtentsTaken = "extents-taken", "a client that takes over a block retires extents whose head the index has";
-    MarksTwice = "marks-twice", "a client takes back an object that was marked twice a second time";
+    FreedUnpinned = "freed-unpinned", "eras go on while marks of objects that a client frees are on their way";
     FreedTwice = "freed-twice", "a client that frees an object of its own does not ask whether the object was free before";
     AdoptedFreed = "adopted-freed", "a client that frees an object while it takes over the block of it takes back what it has found to be free";
     ReplacedKept = "replaced-kept", "a change that goes on after an interruption forgets the object that it has replaced";

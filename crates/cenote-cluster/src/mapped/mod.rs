@@ -57,7 +57,7 @@ use cenote::memory::{Coherent, Mapped, Mapping, Memory, time_since_boot};
 use cenote_replica::verbs::{Completion, Verb};
 use cenote_replica::view::Key;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"CNTMAPD\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"CNTMAPD\x02");
 const MAGIC_AT: u64 = 0;
 const LEN_AT: u64 = 8;
 const INCARNATION_AT: u64 = 16;

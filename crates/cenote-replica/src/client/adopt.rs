@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::join::join_all;
 use super::{Client, Step, bytes_read, read};
 use crate::index::layout::{Hash, Label};
-use crate::memory::block::{Cut, FREED};
+use crate::memory::block::{Cut, MARK};
 use crate::mutant::{self, Mutant};
 use crate::object::{Extent, Identity, Record};
 use crate::slot::value::Content;
@@ -29,6 +29,8 @@ pub(super) struct Findings {
     /// Never written.
     pub unused: Vec<Address>,
     pub freed: Vec<Address>,
+    /// Marks of all that was looked at.
+    pub marks: Vec<(Address, u64)>,
     /// In no slot, and not freed.
     pub lost: Vec<(Address, Identity)>,
 }
@@ -56,6 +58,9 @@ impl<N: Verbs + Control> Client<N> {
         let found = found?;
         let eras = self.net.eras();
         heap.adopt(cut, [found.unused, found.freed].concat());
+        for (at, mark) in found.marks {
+            heap.learn_mark(at, mark);
+        }
         let lost = found.lost.into_iter();
         for (at, identity) in lost.filter(|_| !mutant::is(Mutant::AdoptedForgotten)) {
             heap.retire(at, identity, eras);
@@ -74,21 +79,27 @@ impl<N: Verbs + Control> Client<N> {
         }
         let mut findings = Findings::default();
         let mut used = Vec::new();
-        for at in (0..cut.count)
-            .map(|n| cut.object(n))
-            .filter(|at| !own.contains(at))
-        {
+        let part = |at: Address, len: u32| {
             let begin = (at.bits() - cut.at.bits()) as usize;
-            let Some(object) = block.get(begin..begin + cut.size as usize) else {
+            block.get(begin..begin + len as usize).unwrap_or_default()
+        };
+        let word_of = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        for n in 0..cut.count {
+            let (at, mark) = (cut.object(n), word_of(part(cut.mark(n), MARK)));
+            // If what is passed over has a new mark, upkeep is to find it.
+            if own.contains(&at) {
                 continue;
-            };
-            let word = object.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-            match word {
+            }
+            if mark != 0 {
+                findings.marks.push((at, mark));
+            }
+            let object = part(at, cut.size);
+            match word_of(object) {
                 0 => findings.unused.push(at),
-                _ if word & FREED != 0 => findings.freed.push(at),
-                _ if Label::of(word).is_some() => {}
+                word if word == mark => findings.freed.push(at),
+                word if Label::of(word).is_some() => {}
                 _ if mutant::is(Mutant::ExtentsForgotten) && Extent::decode(object).is_some() => {}
-                _ => used.push((at, Identity(word), object)),
+                word => used.push((at, Identity(word), object)),
             }
         }
         for used in used.chunks(POLLS) {

@@ -9,7 +9,7 @@
 //! | free in its list, or taken for a change of its own that goes on | nothing: its words say nothing |
 //! | in the index, or an extent of one that is | nothing |
 //! | in no slot, not freed | it is retired here, as in a block that is taken over; if another has retired it as well, that does no harm |
-//! | freed, without a mark | who freed it went before it had set the mark: it is taken back |
+//! | free by its mark | it is taken back |
 //!
 //! Sessions count as ended when what they had begun has been decided, so an object that is in no slot then will be in
 //! none later, if its own client has no change that goes on with it. A crash of this client leaves its blocks to
@@ -62,6 +62,9 @@ impl<N: Verbs + Control> Client<N> {
         let found = found?;
         for (at, identity) in found.lost {
             heap.retire(at, identity, eras);
+        }
+        for (at, mark) in found.marks {
+            heap.learn_mark(at, mark);
         }
         let mut taken = 0;
         for at in found.freed {

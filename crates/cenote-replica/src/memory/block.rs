@@ -3,15 +3,18 @@
 //! | bytes of a block | |
 //! |---|---|
 //! | 0 to 7 | size of its objects, 0 while it is not cut |
-//! | from 64 | a byte for each object: 1 once it was freed by somebody, until the block's owner has seen it |
+//! | from 64 | a word for each object, its *mark*: the identity that it had when it was freed last |
 //! | from there, at a multiple of 64 | the objects |
+//!
+//! An object is free if its mark is its first word, which no other object ever has: what is written there again has
+//! another identity. So marks are never cleared, and one that comes late, or twice, says nothing.
 
 use crate::verbs::{Address, GRANULE};
 
-/// Bytes before the map of freed objects.
+/// Bytes before the marks.
 pub const HEADER: u32 = 64;
-/// In the first word of an object: it is free.
-pub const FREED: u64 = 1 << 63;
+/// Bytes of a mark.
+pub const MARK: u32 = 8;
 
 /// A block that is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,17 +31,22 @@ impl Cut {
     /// A block of so many bytes, cut into objects of a size. `None` if it would have none.
     pub fn new(at: Address, block: u32, size: u32) -> Option<Self> {
         let room = block.checked_sub(HEADER + GRANULE)?;
-        let count = room / (size + 1);
+        let count = room / (size + MARK);
         (count > 0 && size > 0 && size.is_multiple_of(GRANULE)).then_some(Self { at, size, count })
     }
 
     fn objects_at(&self) -> u32 {
-        (HEADER + self.count).next_multiple_of(GRANULE)
+        (HEADER + self.marks_len()).next_multiple_of(GRANULE)
     }
 
-    /// Where the bytes are that say what was freed.
-    pub fn map(&self) -> Address {
+    /// Where the marks are.
+    pub fn marks(&self) -> Address {
         self.at.plus(HEADER)
+    }
+
+    /// Bytes of all marks.
+    pub fn marks_len(&self) -> u32 {
+        self.count * MARK
     }
 
     /// Where an object is.
@@ -46,9 +54,9 @@ impl Cut {
         self.at.plus(self.objects_at() + n * self.size)
     }
 
-    /// Where the byte of an object is.
+    /// Where the mark of an object is.
     pub fn mark(&self, n: u32) -> Address {
-        self.map().plus(n)
+        self.marks().plus(n * MARK)
     }
 
     /// Which object this is; `None` if none of its objects begins there.
@@ -70,7 +78,7 @@ pub fn size_of(bytes: u32) -> u32 {
 /// Bytes of the largest object that a block of so many bytes has room for; 0 if it has room for none.
 pub fn largest(block: u32) -> u32 {
     // The header, and a granule of marks.
-    block.saturating_sub(HEADER + GRANULE + 1) / GRANULE * GRANULE
+    block.saturating_sub(HEADER + GRANULE + MARK) / GRANULE * GRANULE
 }
 
 /// The size that an object of so many bytes gets in a block of so many; `None` if the block has no room for it.

@@ -39,6 +39,8 @@ pub struct Heap {
     unwritten: BTreeSet<Address>,
     /// Objects that operations have taken which have not ended.
     busy: BTreeSet<Address>,
+    /// Marks of the objects of its blocks that it knows, 0 where it knows none; by block.
+    marks: BTreeMap<Address, Vec<u64>>,
     /// How many operations began in each era and have not ended.
     pinned: BTreeMap<u64, u32>,
 }
@@ -101,6 +103,22 @@ impl Heap {
         self.listed.extend((0..cut.count).map(|n| cut.object(n)));
         self.blocks.insert(at, cut);
         Some(cut)
+    }
+
+    /// The mark of an object of its own is this one.
+    pub fn learn_mark(&mut self, at: Address, mark: u64) {
+        let Some(cut) = self.block_of(at) else {
+            return;
+        };
+        let marks = self.marks.entry(cut.at).or_default();
+        marks.resize(cut.count as usize, 0);
+        let known = cut.number(at).and_then(|n| marks.get_mut(n as usize));
+        known.into_iter().for_each(|known| *known = mark);
+    }
+
+    /// The marks of the first objects of a block that are known; the others are not.
+    pub fn known_marks(&self, cut: Cut) -> &[u64] {
+        self.marks.get(&cut.at).map_or(&[], Vec::as_slice)
     }
 
     /// Gives back an object that nobody has ever seen, or nobody can see any more.
@@ -219,6 +237,18 @@ mod tests {
         assert!(heap.ran_out() && !heap.ran_out());
         assert_eq!((heap.take(128), heap.take_any(128)), (None, Some(taken[3])));
         assert!(heap.ran_out() && !heap.ran_out());
+    }
+
+    #[test]
+    fn marks_are_known_of_its_own_objects() {
+        let mut heap = Heap::default();
+        let cut = heap.cut(Address::new(0, 0), 4_096, 128).unwrap();
+        assert!(heap.known_marks(cut).is_empty());
+        heap.learn_mark(cut.object(2), 7);
+        heap.learn_mark(cut.object(2), 8);
+        heap.learn_mark(Address::new(1, 0), 9);
+        assert_eq!(heap.known_marks(cut).len(), cut.count as usize);
+        assert_eq!(heap.known_marks(cut)[..4], [0, 0, 8, 0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use cenote_replica::client::Client;
 use cenote_replica::index::layout::Label;
-use cenote_replica::memory::block::{Cut, FREED, largest};
+use cenote_replica::memory::block::{Cut, largest};
 use cenote_replica::object::{EXTENT_HEADER, Extent, Record, Table};
 use cenote_replica::slot::value::{Content, Slot};
 use cenote_replica::verbs::Address;
@@ -148,7 +148,7 @@ fn nothing_is_lost(
         for object in (0..cut.count).map(|n| cut.object(n)) {
             let first = word(world, object);
             // Parts of a split that was not finished stay.
-            let is_segment = Label::of(first & !FREED).is_some();
+            let is_segment = Label::of(first).is_some();
             let is_free = owner.memory().is_free(object);
             if in_use.contains(&object) == is_free && !is_segment {
                 let what = if is_free { "in use and free" } else { "lost" };

@@ -3,7 +3,9 @@
 use cenote_replica::mutant::{Mutant, choose};
 
 use super::full::{parts_of_splits, try_in_vain};
-use super::held::blocks::put_over_what_is_freed;
+use super::held::blocks::{
+    eras_while_marks_are_on_their_way, put_beside_a_late_mark, put_over_what_is_freed,
+};
 use super::held::twins::{Before, insert_beside_removal, late_insert};
 use super::held::unheard::{Silence, insert_unheard};
 use super::lost::read_beside_what_is_lost;
@@ -67,7 +69,12 @@ fn plan(mutant: Mutant) -> Plan {
         ..writing.clone()
     };
     match mutant {
-        Mutant::ExtentsAfterHead | Mutant::ExtentsFreedAtOnce | Mutant::ExtentsKept => writing,
+        Mutant::ExtentsAfterHead | Mutant::ExtentsKept => writing,
+        Mutant::ExtentsFreedAtOnce => Plan {
+            upkeep_beside: true,
+            unsteady: true,
+            ..writing
+        },
         Mutant::ExtentsForgotten | Mutant::ExtentsTaken => dying,
         Mutant::HalfIsMajority | Mutant::MinorityKept | Mutant::LoserNotAwaiting => hot,
         Mutant::AloneAsOthers | Mutant::CellNotWritten => alone,
@@ -76,13 +83,12 @@ fn plan(mutant: Mutant) -> Plan {
         Mutant::FingerprintBelieved | Mutant::SuccessorIgnored => growing,
         Mutant::DecisionUnasked | Mutant::DecisionNotTold | Mutant::AdoptedShown => crashing,
         Mutant::DoubtForgotten => long,
-        Mutant::TakenBackUnfreed | Mutant::AdoptedForgotten => adopting,
+        Mutant::AdoptedForgotten => adopting,
         Mutant::NotSwept => adopting,
         Mutant::BusySwept | Mutant::FreedTwice => Plan {
             upkeep_beside: true,
             ..adopting
         },
-        Mutant::MarksTwice => crashing,
         // Without deaths, after which clients look for what is left.
         Mutant::ReplacedKept => Plan {
             client_crashes: 0,
@@ -105,6 +111,8 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::LogAtOnce
         | Mutant::BoundOverwrites
         | Mutant::AdoptedFreed
+        | Mutant::FreedUnpinned
+        | Mutant::TakenBackUnfreed
         | Mutant::RemovalPassed
         | Mutant::LateForEver
         | Mutant::OffersForgotten
@@ -128,6 +136,8 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::LogAtOnce,
         Mutant::BoundOverwrites,
         Mutant::AdoptedFreed,
+        Mutant::FreedUnpinned,
+        Mutant::TakenBackUnfreed,
         Mutant::RemovalPassed,
         Mutant::LateForEver,
         Mutant::OffersForgotten,
@@ -143,7 +153,6 @@ fn has_schedule(mutant: Mutant) -> bool {
 /// The first seed for a fault. Those before it show two rare ones no sooner, and would take a minute.
 fn first(mutant: Mutant) -> u64 {
     match mutant {
-        Mutant::TakenBackUnfreed => 6_000,
         Mutant::DoubtForgotten => 1_900,
         _ => 1,
     }
@@ -224,6 +233,22 @@ fn memory_that_is_given_twice_is_found() {
     let found = put_over_what_is_freed();
     choose(None);
     assert_eq!(found, None, "another key has its memory");
+}
+
+#[test]
+fn marks_of_a_time_before_that_are_believed_are_found() {
+    choose(Some(Mutant::TakenBackUnfreed));
+    let found = put_beside_a_late_mark();
+    choose(None);
+    assert_eq!(found, None, "another key has its memory");
+}
+
+#[test]
+fn eras_that_go_on_too_early_are_found() {
+    choose(Some(Mutant::FreedUnpinned));
+    let [begun, oldest] = eras_while_marks_are_on_their_way();
+    choose(None);
+    assert!(begun < oldest, "{begun}, {oldest}");
 }
 
 #[test]

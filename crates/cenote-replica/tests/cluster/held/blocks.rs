@@ -3,14 +3,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cenote_replica::verbs::{GRANULE, Verb, Verbs};
+use cenote_replica::verbs::{Request, Verb, Verbs};
+use cenote_replica::view::Control;
 
 use crate::master::Master;
 use crate::network::Port;
 use crate::plan::Plan;
 use crate::run::{drive, empty};
 
-use super::{BACKUP, go_on, hold, swaps, three, until};
+use super::{BACKUP, go_on, hold, marks, three, until};
 
 /// A client gets a block, and dies before the write that says how it is cut has arrived. Another change of that client,
 /// beside the first, has bound a key to an object of the block, and returned. Returns what the key is bound to when
@@ -97,9 +98,7 @@ pub fn put_over_what_is_freed() -> Option<Vec<u8>> {
         world.heard.insert(1, 10);
     }
     hold(&world, |client, request| {
-        let is_first = u64::from(request.at.offset()).is_multiple_of(u64::from(GRANULE));
-        let frees = matches!(request.verb, Verb::CompareSwap { .. }) && !swaps(request) && is_first;
-        client == 1 && frees && request.node == BACKUP
+        client == 1 && marks(request) && request.node == BACKUP
     });
     let is_freed = Rc::new(RefCell::new(false));
     let frees = {
@@ -137,4 +136,96 @@ pub fn put_over_what_is_freed() -> Option<Vec<u8>> {
 #[test]
 fn what_is_freed_while_its_block_is_taken_over_is_given_once() {
     assert_eq!(put_over_what_is_freed(), Some(vec![3; 100]));
+}
+
+/// The mark of an object that is in use comes late: it is of a change before the last. Returns what the key is bound to
+/// when the block's owner has put another one.
+pub fn put_beside_a_late_mark() -> Option<Vec<u8>> {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [owner, late, _] = three(&world, &plan);
+    let found = Rc::new(RefCell::new(None));
+    let all = {
+        let found = Rc::clone(&found);
+        async move {
+            owner.put(b"first", &[1; 100]).await.unwrap();
+            let used = {
+                let heap = owner.memory();
+                let objects = heap
+                    .blocks()
+                    .flat_map(|cut| (0..cut.count).map(move |n| (cut, n)));
+                let mut used = objects.filter(|(cut, n)| !heap.is_free(cut.object(*n)));
+                used.next().unwrap()
+            };
+            let view = late.net().view();
+            let region = view.region(used.0.at.region()).unwrap();
+            let write = |node: &_| Request {
+                node: *node,
+                key: region.key,
+                at: used.0.mark(used.1),
+                verb: Verb::Write(Rc::from(7_u64.to_le_bytes())),
+            };
+            late.net().post(region.nodes.iter().map(write).collect()).await;
+            owner.upkeep().await.unwrap();
+            owner.put(b"second", &[2; 100]).await.unwrap();
+            *found.borrow_mut() = owner.get(b"first").await.unwrap();
+        }
+    };
+    drive(&world, vec![Box::pin(all)]);
+    found.take()
+}
+
+#[test]
+fn a_mark_that_comes_late_frees_nothing() {
+    assert_eq!(put_beside_a_late_mark(), Some(vec![1; 100]));
+}
+
+/// The era in which a client begins to free an object, and that of its oldest operation when eras have gone on and the
+/// mark is still on its way.
+pub fn eras_while_marks_are_on_their_way() -> [u64; 2] {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [one, other, _] = three(&world, &plan);
+    let prepare = {
+        let one = Rc::clone(&one);
+        async move {
+            other.put(b"key", &[1; 100]).await.unwrap();
+            one.put(b"key", &[2; 500]).await.unwrap();
+        }
+    };
+    drive(&world, vec![Box::pin(prepare)]);
+    let begun = 10;
+    {
+        let mut world = world.borrow_mut();
+        (world.eras.now, world.eras.least) = (begun, begun);
+        world.heard.insert(1, begun);
+    }
+    hold(&world, |client, request| client == 1 && marks(request));
+    let frees = {
+        let one = Rc::clone(&one);
+        async move {
+            one.upkeep().await.unwrap();
+        }
+    };
+    let oldest = Rc::new(RefCell::new(0));
+    let looks = {
+        let (world, oldest) = (Rc::clone(&world), Rc::clone(&oldest));
+        async move {
+            until(one.net(), || world.borrow().held(1) > 0).await;
+            world.borrow_mut().heard.insert(1, begun + 1);
+            *oldest.borrow_mut() = one.oldest();
+            world.borrow_mut().holds = None;
+            world.borrow_mut().release(1);
+        }
+    };
+    drive(&world, vec![Box::pin(frees), Box::pin(looks)]);
+    let oldest = *oldest.borrow();
+    [begun, oldest]
+}
+
+/// Else what is marked could be used and freed again, and the late mark lie over the one that says so.
+#[test]
+fn eras_stay_while_marks_are_on_their_way() {
+    let [begun, oldest] = eras_while_marks_are_on_their_way();
+    assert_eq!(begun, oldest);
 }

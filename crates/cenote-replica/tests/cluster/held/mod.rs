@@ -10,6 +10,7 @@ pub mod unheard;
 use std::rc::Rc;
 
 use cenote_replica::client::Client;
+use cenote_replica::memory::block::HEADER;
 use cenote_replica::object::{OUTCOME_AT, OUTCOME_BYTES};
 use cenote_replica::slot::value::Slot;
 use cenote_replica::verbs::{GRANULE, Request, Verb, Verbs};
@@ -17,7 +18,7 @@ use cenote_replica::view::NodeId;
 
 use crate::master::Master;
 use crate::network::{Holds, Port, Shared};
-use crate::plan::{OBJECTS, Plan, ROOT};
+use crate::plan::{BLOCK, OBJECTS, Plan, ROOT};
 use crate::run::join;
 
 pub const PRIMARY: NodeId = NodeId(1);
@@ -49,6 +50,13 @@ pub fn logs(request: &Request) -> bool {
         Verb::CompareSwap { .. } => !swaps(request) && at == u64::from(OUTCOME_AT) + OUTCOME_BYTES as u64 - 8,
         _ => false,
     }
+}
+
+/// Whether a request marks an object as free.
+pub fn marks(request: &Request) -> bool {
+    let is_in_block = request.at.region() > 0 || request.at.offset() >= OBJECTS;
+    let is_behind_header = request.at.offset() % BLOCK >= HEADER;
+    matches!(&request.verb, Verb::Write(bytes) if bytes.len() == 8) && is_in_block && is_behind_header
 }
 
 /// Waits until something is so.
