@@ -219,6 +219,7 @@ pub fn trial(mutant: Mutant) -> Trial {
         NameNotReread => quick(coherent(Removal, 3, 2, 30, 0, Random)),
         StalePermitTaken => quick(coherent(Semaphore, 3, 2, 14, 2, Random)),
         PreparedUnlocked => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
+        DeadTakenForWaking => slow(delegated(Condvar, 6, 3, 25, 4)),
         BitTakenFromSleeper => quick(coherent(Condvar, 3, 2, 14, 0, Random)),
         TurnNotReread => quick(coherent(Queue, 3, 1, 10, 2, Random)),
         PromisedNotAnnounced => quick(coherent(Queue, 3, 2, 14, 2, Random)),

@@ -168,6 +168,7 @@ mutants! {
     GroupHostForgotten = "group-host-forgotten", "a member's death is reported without that of its host";
     GroupDeathsLeft = "group-deaths-left", "a worker that takes over a group's lock does not go on reporting the deaths of a host's members";
     EventCountNotWoken = "event-count-not-woken", "an event count is notified, and its sleepers are not woken";
+    DeadTakenForWaking = "dead-taken-for-waking", "recovery wakes no sleepers by an event count that the dead worker has notified, whether it has woken them or not";
     WaitNotPrepared = "wait-not-prepared", "a worker sleeps on an event count without having prepared to wait";
     GroupJoinNotNotified = "group-join-not-notified", "a member joins, and the waiters for events are not woken";
     GroupNotifiedEarly = "group-notified-early", "a member that leaves a group notifies its event count before the event is there";

@@ -36,8 +36,10 @@ const NAMES: [&str; 6] = [
 /// Which of them is the object store, and the task list. Of the others, each second one is ordered.
 const OBJECTS: usize = 2;
 const TASKS: usize = 5;
-/// Tasks of the list: one for each key of each thread, and the tag's.
-const TASKS_MAX: u64 = 64;
+/// Threads of a run that belong to none of its processes, at most.
+const OTHER_THREADS: u32 = 4;
+/// Tasks of the list, at least.
+const TASKS_MIN: u64 = 64;
 /// The key of the tag.
 const TAG: u64 = 0;
 /// Keys of each thread.
@@ -80,7 +82,7 @@ impl<const C: bool> Structure<C> {
                 Self::Objects(ObjectStore::open_or_create(worker, name, &settings, guidelines)?)
             }
             (TASKS, name) => {
-                let plan = Plan::single(TASKS_MAX);
+                let plan = Plan::single(tasks_of(load));
                 Self::Tasks(TaskList::open_or_create(worker, name, &plan)?)
             }
             (0 | 3, name) => Self::Hash(HashMap::open_or_create(worker, name, guidelines)?),
@@ -137,6 +139,13 @@ impl<const C: bool> Structure<C> {
             })),
         }
     }
+}
+
+/// How many tasks the list has: one for each key of each thread, and the tag's. A process has a thread that spawns the
+/// others, and another one may begin in its place; and the run has threads of its own.
+fn tasks_of(load: &Load) -> u64 {
+    let threads = 2 * load.hosts * (load.threads + 1) + OTHER_THREADS;
+    (1 + KEYS * u64::from(threads)).max(TASKS_MIN)
 }
 
 /// The task of a key: of the tag the first one.

@@ -333,7 +333,7 @@ impl<M: Memory> Handle<M> {
         slots.turns[slot].set(own.turn().load(mem));
         // PAIRS WITH: sync::queue_walk::walk_queue_by, sync::rw::read_by, sync::recovery::recover_in
         own.owner().store(mem, self.mine());
-        // PAIRS WITH: sync::recovery::recover_slot, sync::rw::read_by
+        // PAIRS WITH: sync::recovery::recover_and_notify, sync::rw::read_by
         own.lock().store(mem, self.object.offset());
         self.slot.set(slot);
         slot

@@ -4,7 +4,8 @@
 //! shared hold ends. In a queue, the waiter behind a dead slot must see it. If there is none, and nobody alive is in
 //! front, recovery makes the end of the queue dirty, which takes the slot's place. If nobody refers to the slot at all,
 //! it never joined, or its end was not written down: recovery puts it at rest. The threads that sleep for the dead
-//! worker are woken: the kernel wakes only one of those that sleep on a death slot, and that may be the recoverer.
+//! worker are woken: the kernel wakes only one of those that sleep on a death slot, and that may be the recoverer. So are
+//! those that the dead worker may have notified without a call that wakes.
 //!
 //! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in
 //! it, up to one whose turn is over, with which all in front of it are over. A slot joins behind the end, so this path
@@ -20,7 +21,7 @@ use super::object::{LockKind, Object};
 use super::owner_word::{free_of, is_nobody};
 use super::queue_walk::{DIRTY, count_unlink, dirty, put_at_rest, rest, walk_queue};
 use crate::error::Result;
-use crate::memory::Memory;
+use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
 use crate::pod::Worker;
 use crate::pod::format::lock_slots::{SLOTS, Slot, SlotRef, SlotState, Turn};
@@ -42,7 +43,7 @@ pub fn recover_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     let mut locks = [0; SLOTS];
     for n in 0..SLOTS {
         let slot = Slot::new(worker.geometry(), place, n);
-        outcome = outcome.and(recover_slot(worker, slot));
+        outcome = outcome.and(recover_dead_slot(worker, slot));
         // Whatever state the slot is in: its worker may have died while it went past others.
         let lock = slot.lock().load(worker.mem());
         if lock != 0 && !locks.contains(&lock) {
@@ -55,8 +56,21 @@ pub fn recover_held<M: Memory>(worker: &Worker<M>, place: u32) -> Result<()> {
     outcome
 }
 
-/// The same for one slot, whose worker is gone, or is this one and does not use it.
+/// The same for one slot.
+fn recover_dead_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<()> {
+    recover_and_notify(worker, slot, event_count::notify_for_the_dead)
+}
+
+/// The same for a slot of this worker's own that it does not use.
 pub(super) fn recover_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<()> {
+    recover_and_notify(worker, slot, event_count::notify_waiting)
+}
+
+fn recover_and_notify<M: Memory>(
+    worker: &Worker<M>,
+    slot: Slot,
+    notify: impl Fn(&M, SyncWord),
+) -> Result<()> {
     let mem = worker.mem();
     // PAIRS WITH: sync::held::Handle::take
     let lock = slot.lock().load(mem);
@@ -65,8 +79,8 @@ pub(super) fn recover_slot<M: Memory>(worker: &Worker<M>, slot: Slot) -> Result<
     }
     let object = Object::at(worker, lock)?;
     let outcome = recover_in(worker, object, slot);
-    event_count::notify_waiting(mem, slot.event_count());
-    event_count::notify_waiting(mem, object.event_count());
+    notify(mem, slot.event_count());
+    notify(mem, object.event_count());
     outcome
 }
 

@@ -8,7 +8,8 @@
 //! A waiter sets bit 0 first and sleeps only if the word is still as it was then. A notifier increments the count and
 //! clears the bit in one step, and wakes all sleepers if the bit was set. So no waiter sleeps through a notification,
 //! no notifier makes a system call for nobody, and a crash at any step leaves at most a bit that costs one needless
-//! call. A notifier that dies between the word and the call leaves sleepers; they check again when their time is over.
+//! call. A notifier that dies between the word and the call leaves sleepers: whoever recovers it wakes them if it knows
+//! the event count, by a slot of the dead one's for example; else they check again when their time is over.
 
 use crate::memory::{Memory, SyncWord};
 use crate::mutant::{self, Mutant};
@@ -46,6 +47,19 @@ pub fn notify_waiting<M: Memory>(mem: &M, event_count: SyncWord) {
     // PAIRS WITH: pod::instance::event_count::prepare_wait
     if event_count.load(mem) & ASLEEP != 0 {
         notify_all(mem, event_count);
+    }
+}
+
+/// Notifies an event count in the place of a dead worker: wakes the sleepers also if that one has notified, and so
+/// cleared the bit, and has woken nobody. Nothing that it has begun takes effect any more.
+///
+/// Cost: a load and a system call; an exchange if a thread may be asleep.
+pub fn notify_for_the_dead<M: Memory>(mem: &M, event_count: SyncWord) {
+    // PAIRS WITH: pod::instance::event_count::prepare_wait
+    if event_count.load(mem) & ASLEEP != 0 {
+        notify_all(mem, event_count);
+    } else if !mutant::is(Mutant::DeadTakenForWaking) {
+        mem.kernel().wake(event_count.offset());
     }
 }
 
