@@ -19,6 +19,8 @@
 //! **Files.** `snapshot`, `log` and `lock` in the map's folder, and for moments `snapshot.new` and `log.new`, which
 //! mean nothing. `lock` is locked as long as the map is open, by `flock`, which ends with the process.
 
+#[cfg(test)]
+mod full_tests;
 mod log;
 mod record;
 mod snapshot;
@@ -42,7 +44,8 @@ pub struct Settings {
     /// machine's power. Without it the kernel has it: it outlives the process, killed or not, but not always the
     /// machine: a loss of power may leave a log with a hole, which does not open. Snapshots are always synced.
     pub sync: bool,
-    /// A batch after which the log has more bytes than this takes a snapshot, which makes it empty.
+    /// A batch after which the log has more bytes than this takes a snapshot, which makes it empty. If the snapshot
+    /// cannot be written, a later batch tries again, when the log has as many bytes more.
     pub log_bytes: u64,
 }
 
@@ -115,6 +118,10 @@ pub struct Durable<M> {
     number: u64,
     /// What was executed last is not in the files.
     not_logged: bool,
+    /// A batch after which the log has more bytes than this takes a snapshot.
+    snapshot_at: u64,
+    /// Why the last batch that was to take a snapshot could not.
+    snapshot_error: Option<DurableError>,
     _lock: FolderLock,
 }
 
@@ -142,6 +149,8 @@ impl<M: Modules> Durable<M> {
         Ok(Self {
             map,
             folder: folder.to_owned(),
+            snapshot_at: settings.log_bytes,
+            snapshot_error: None,
             settings,
             log,
             number,
@@ -152,10 +161,11 @@ impl<M: Modules> Durable<M> {
 
     /// Executes a batch as [`Map::execute`] does, and has what it changed in the log before it answers. Costs, beside
     /// the batch, a write of 16 bytes and 17 for each insert or update that took effect and 9 for each delete, and a
-    /// sync if that is set; nothing if nothing has changed. Now and then a snapshot.
+    /// sync if that is set; nothing if nothing has changed. Now and then a snapshot; if that fails, the batch is in the
+    /// log all the same, and [`Durable::snapshot_error`] says why.
     ///
     /// # Errors
-    /// The map failed; a file could not be written, and then all further batches are refused: the folder has to be
+    /// The map failed; the log could not be written, and then all further batches are refused: the folder has to be
     /// opened again. The batch may be there then, as a whole.
     pub fn execute(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, DurableError> {
         self.check()?;
@@ -167,8 +177,9 @@ impl<M: Modules> Durable<M> {
             self.number += 1;
             self.not_logged = false;
         }
-        if !changes.is_empty() && self.log.bytes() > self.settings.log_bytes {
-            self.snapshot()?;
+        if !changes.is_empty() && self.log.bytes() > self.snapshot_at {
+            self.snapshot_at = self.log.bytes().saturating_add(self.settings.log_bytes);
+            self.snapshot_error = self.snapshot().err();
         }
         Ok(answers)
     }
@@ -210,7 +221,15 @@ impl<M: Modules> Durable<M> {
         self.not_logged = true;
         self.log = Log::replace(&self.folder)?;
         self.not_logged = false;
+        self.snapshot_at = self.settings.log_bytes;
+        self.snapshot_error = None;
         Ok(())
+    }
+
+    /// Why the last snapshot that a batch was to take could not be written, such as for want of room on the device. The
+    /// log goes on growing meanwhile.
+    pub fn snapshot_error(&self) -> Option<&DurableError> {
+        self.snapshot_error.as_ref()
     }
 
     fn check(&self) -> Result<(), DurableError> {

@@ -18,7 +18,7 @@ use crate::modules::{Counters, ModulesError, Threads};
 
 const FAULTS: [Fault; 3] = [Fault::Unlogged, Fault::LogFirst, Fault::Unchecked];
 /// What a child is told: folder, where it is to stop, and the planted fault.
-const FOLDER: &str = "CENOTE_NEAR_FOLDER";
+pub(super) const FOLDER: &str = "CENOTE_NEAR_FOLDER";
 const STOP: &str = "CENOTE_NEAR_STOP";
 const FAULT: &str = "CENOTE_NEAR_FAULT";
 
@@ -117,19 +117,19 @@ fn config() -> Config {
     }
 }
 
-fn small() -> Settings {
+pub(super) fn small() -> Settings {
     Settings {
         sync: false,
         log_bytes: 20_000,
     }
 }
 
-fn map(modules: usize) -> Map<Threads<Skiplist>> {
+pub(super) fn map(modules: usize) -> Map<Threads<Skiplist>> {
     Map::threads(config(), modules, 2).unwrap()
 }
 
 /// The batch of a number: most of its keys near a place that it goes to for some batches.
-fn batch(number: u64) -> Vec<Operation> {
+pub(super) fn batch(number: u64) -> Vec<Operation> {
     let mut rng = ChaCha8Rng::seed_from_u64(number);
     let hot = ChaCha8Rng::seed_from_u64(number / 5).random::<u64>();
     (0..200)
@@ -154,7 +154,7 @@ fn batch(number: u64) -> Vec<Operation> {
 }
 
 /// What a map has after so many batches.
-fn model(batches: u64) -> BTreeMap<u64, u64> {
+pub(super) fn model(batches: u64) -> BTreeMap<u64, u64> {
     let mut model = BTreeMap::new();
     for number in 1..=batches {
         for operation in batch(number) {
@@ -179,7 +179,7 @@ fn model(batches: u64) -> BTreeMap<u64, u64> {
     model
 }
 
-fn all<M: Modules>(map: &mut Durable<M>) -> BTreeMap<u64, u64> {
+pub(super) fn all<M: Modules>(map: &mut Durable<M>) -> BTreeMap<u64, u64> {
     let scan = Operation::Scan(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     match map.execute(&[scan]).unwrap().remove(0) {
         Answer::Pairs(pairs) => pairs.iter().copied().collect(),
