@@ -3,6 +3,8 @@
 //! - `hash` measures the hash map beside concurrent maps of one process (dashmap, scc), an embedded store (LMDB)
 //!   and a server (Redis). See [`mod@hash`].
 //! - `ordered` measures the ordered map beside those of one process, LMDB and redb. See [`mod@ordered`].
+//! - `sizes` measures both maps beside dashmap, crossbeam and LMDB with keys and values of several lengths. See
+//!   [`mod@sizes`].
 //! - `line` measures what it costs this machine to fetch a line from memory past its caches, the unit for
 //!   everything on memory without coherence. See [`mod@line`].
 //!
@@ -52,6 +54,7 @@ mod progress;
 mod pthread;
 mod report;
 mod run;
+mod sizes;
 mod subjects;
 mod table;
 mod takeover;
@@ -80,6 +83,8 @@ enum Command {
     /// The ordered map beside scc, crossbeam, concurrent-map, LMDB, redb and BTreeOLC: 8-byte keys and values, one
     /// thread.
     Ordered(hash::Options),
+    /// Both maps beside dashmap, crossbeam and LMDB: keys of 8 and 24 bytes, values of 8 bytes to 64 KiB, one thread.
+    Sizes(sizes::Options),
     /// Flush, fence and load of random lines: what this machine takes to fetch a line past its caches.
     Line(line::Options),
     /// One process beside two that read one pool.
@@ -155,6 +160,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Hash(options) => hash::run(&options),
         Command::Ordered(options) => ordered::run(&options),
+        Command::Sizes(options) => sizes::run(&options),
         Command::Line(options) => line::run(&options),
         Command::Processes(options) => processes::run(&options),
         Command::Together(options) => together::run(&options),

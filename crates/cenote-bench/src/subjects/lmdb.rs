@@ -38,6 +38,22 @@ pub struct Transactions<'s, const FAST: bool> {
     snapshot: Option<RoTxn<'s, WithTls>>,
 }
 
+/// An environment in a directory of this run's own, in one of the two forms.
+pub fn environment(directory: &Path, fast: bool) -> Result<Env, Failure> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP_BYTES);
+    let flags = match fast {
+        true => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_MEM_INIT,
+        false => EnvFlags::NO_SYNC,
+    };
+    // SAFETY: the flags give up what only a crash of the machine or a stray store would need; the environment is this
+    // run's own and nothing but LMDB, by this call, opens or changes its files.
+    Ok(unsafe {
+        options.flags(flags);
+        options.open(directory)?
+    })
+}
+
 impl<const FAST: bool> Subject for Lmdb<FAST> {
     const NAME: &'static str = "LMDB";
     const FORM: &'static str = if FAST {
@@ -85,18 +101,7 @@ impl<const FAST: bool> Subject for Lmdb<FAST> {
 
 impl<const FAST: bool> Shared for Lmdb<FAST> {
     fn create_in(directory: &Path) -> Result<Self, Failure> {
-        let mut options = EnvOpenOptions::new();
-        options.map_size(MAP_BYTES);
-        let flags = match FAST {
-            true => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_MEM_INIT,
-            false => EnvFlags::NO_SYNC,
-        };
-        // SAFETY: the flags give up what only a crash of the machine or a stray store would need; the environment is
-        // this run's own and nothing but LMDB, by this call, opens or changes its files.
-        let env = unsafe {
-            options.flags(flags);
-            options.open(directory)?
-        };
+        let env = environment(directory, FAST)?;
         let mut txn = env.write_txn()?;
         let table = env
             .database_options()
