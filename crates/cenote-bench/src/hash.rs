@@ -101,6 +101,7 @@ pub(crate) fn is_chosen(only: &[String], name: &str, form: &str) -> bool {
 fn entries() -> Vec<Entry> {
     vec![
         Entry::of::<Cenote<::cenote::Coherent>>(true),
+        Entry::of::<Cenote<::cenote::Coherent, true>>(true),
         Entry::of::<Cenote<::cenote::Noncoherent>>(false),
         Entry::of::<Dash<foldhash::fast::RandomState>>(false),
         Entry::of::<Dash<ahash::RandomState>>(false),

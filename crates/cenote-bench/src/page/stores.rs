@@ -123,7 +123,7 @@ impl Stores {
         let ours = self
             .stores
             .iter()
-            .find(|store| store.is(OURS, "") && store.form != "noncoherent");
+            .find(|store| store.is(OURS, "") && !matches!(&*store.form, "noncoherent" | "updates in place"));
         ours.map_or(&[], |store| &store.rounds[column])
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Failure, Session, Subject, temporary};
 use cenote::memory::Mapped;
-use cenote::{Coherent, Map, Noncoherent, Options, Pool};
+use cenote::{Coherent, Guidelines, Map, Noncoherent, Options, Pool};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -20,15 +20,15 @@ impl Form for Noncoherent {
     const FORM: &'static str = "noncoherent";
 }
 
-/// A pool with one map.
-pub struct Cenote<M: Form> {
+/// A pool with one map; whether updates overwrite the values of it where they are.
+pub struct Cenote<M: Form, const IN_PLACE: bool = false> {
     map: Map<M>,
     _directory: TempDir,
 }
 
-impl<M: Form> Subject for Cenote<M> {
+impl<M: Form, const IN_PLACE: bool> Subject for Cenote<M, IN_PLACE> {
     const NAME: &'static str = "cenote";
-    const FORM: &'static str = M::FORM;
+    const FORM: &'static str = if IN_PLACE { "updates in place" } else { M::FORM };
     const BATCHES: bool = true;
 
     type Session<'s>
@@ -41,6 +41,10 @@ impl<M: Form> Subject for Cenote<M> {
         let options = Options {
             size: 1 << 20,
             max: 64 << 30,
+            guidelines: Guidelines {
+                out_of_place: !IN_PLACE,
+                ..Guidelines::default()
+            },
             ..Options::default()
         };
         let pool: Pool<M> = Pool::create(directory.path().join("pool"), &options)?;

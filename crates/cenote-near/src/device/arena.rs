@@ -1,7 +1,7 @@
 //! An arena of 32-bit words. A block is an index, and index 0 is none.
 //!
 //! Blocks come in all sizes up to [`LARGEST`]; a free one is in the list of its size, by its first word. Blocks are
-//! never joined: sizes are those of nodes with their heights, of which few are common. Taking and giving back cost one
+//! never joined: sizes are those of nodes, of which few are common. Taking and giving back cost one
 //! or two accesses each.
 
 /// Words of the largest block.
@@ -72,6 +72,18 @@ impl Arena {
 
     pub fn set(&mut self, index: u32, word: u32) {
         self.words[index as usize] = word;
+    }
+
+    /// Moves words up or down, over what is there.
+    pub fn shift(&mut self, first: u32, end: u32, by: i32) {
+        let to = first.wrapping_add_signed(by);
+        self.words.copy_within(first as usize..end as usize, to as usize);
+    }
+
+    /// Copies words to other ones.
+    pub fn copy(&mut self, from: u32, to: u32, words: u32) {
+        let from = from as usize;
+        self.words.copy_within(from..from + words as usize, to as usize);
     }
 
     pub fn get_long(&self, index: u32) -> u64 {

@@ -1,4 +1,4 @@
-//! What a module executes for the map: a skiplist of subranges, and in each a skiplist of keys.
+//! What a module executes for the map: a skiplist of subranges, and in each a tree of keys.
 //!
 //! It is written so that it can be moved to hardware: it reads commands from bytes and writes answers to bytes, has no
 //! memory beside an arena of 32-bit words with links that are indices, does not recurse, and uses integers alone. What
@@ -8,15 +8,17 @@
 //! |---|---|
 //! | [`command`] | commands and answers as bytes |
 //! | `arena` | words, and free lists by size |
-//! | `node` | where the parts of a node are |
+//! | `node` | where the parts of a subrange's node are |
 //! | `subranges` | L2: the skiplist of subranges, and their heights |
-//! | `keys` | L1: the skiplist of a subrange's keys |
+//! | `tree` | nodes of the trees of keys |
+//! | `walk` | ways down such a tree, and along its leaves |
+//! | `keys` | L1: the tree of a subrange's keys |
 //! | `bulk` | whole subranges: import, export, split |
 //! | `run` | the loop over commands |
 //!
-//! **Invariants.** Subranges are disjoint, and each is in the list of level 0 of L2 by its start. All keys of a
-//! subrange are in its list of level 0, ascending; the last one's link leads to the next subrange, marked, so that a
-//! scan goes on there.
+//! **Invariants.** Subranges are disjoint, and each is in the list of level 0 of L2 by its start, by which a scan goes
+//! on from one to the next. All keys of a subrange are in the leaves of its tree, ascending; all leaves are at one
+//! depth, and no node is empty.
 
 mod arena;
 mod bulk;
@@ -27,6 +29,8 @@ mod run;
 mod subranges;
 #[cfg(test)]
 mod tests;
+mod tree;
+mod walk;
 
 use arena::Arena;
 use node::{MAX_HEIGHT, SUBRANGE_HEADER};
@@ -38,7 +42,7 @@ pub struct Skiplist {
     head: u32,
     /// State of the generator of heights.
     random: u64,
-    /// Pointers followed since the last answers, for point commands and for others.
+    /// Pointers followed in a command.
     chases: u64,
     /// Words read and written one by one.
     accesses: u64,

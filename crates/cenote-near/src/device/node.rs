@@ -1,27 +1,25 @@
-//! Where the parts of a node are. A node is one block: a header, and an array of links over its levels.
+//! Where the parts of a subrange's node are. A node is one block: a header, and an array of links over its levels.
 //!
-//! | key node | | subrange node | |
-//! |---|---|---|---|
-//! | 0, 1 | key | 0, 1 | start and shift |
-//! | 2, 3 | value | 2 | how many keys |
-//! | 4 | height | 3 | height in L2, height of L1: a byte each |
-//! | 5 … | links of L1 | 4 … | links of L2, then links to the first keys, of each level of L1 |
+//! | words | |
+//! |---|---|
+//! | 0, 1 | start and shift |
+//! | 2 | how many keys |
+//! | 3 | height in L2, levels of its keys' tree above the leaves: a byte each |
+//! | 4 | root of that tree, 0 without keys |
+//! | 5 … | links of L2 |
 //!
-//! A *tower* is the index of the link of level 0; a search keeps towers, so that the beginning of a list is like any
-//! node. A link at level 0 of L1 that leads to the next subrange has [`MARK`] set. A subrange of shift s, at least 1,
-//! has 2^s keys at most: those that are its start in all bits from s on. So its start's low bits are free, and bit s -
-//! 1 is set for the shift: the one word that a search reads says whether the key it looks for is in the subrange.
+//! A *tower* is the index of the link of level 0; a search keeps towers, so that the beginning of the list is like any
+//! node. A subrange of shift s, at least 1, has 2^s keys at most: those that are its start in all bits from s on. So
+//! its start's low bits are free, and bit s - 1 is set for the shift: the one word that a search reads says whether the
+//! key it looks for is in the subrange.
 
 use super::Skiplist;
+use super::walk::Tree;
 
-/// Levels of L2, and of L1.
+/// Levels of L2.
 pub const MAX_HEIGHT: u8 = 24;
-/// Words before a key node's links.
-pub const KEY_HEADER: u32 = 5;
 /// Words before a subrange node's links.
-pub const SUBRANGE_HEADER: u32 = 4;
-/// Marks a link to a subrange.
-pub const MARK: u32 = 1 << 31;
+pub const SUBRANGE_HEADER: u32 = 5;
 
 /// A subrange node's measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +28,15 @@ pub struct Shape {
     pub shift: u8,
     /// Levels of L2 that it is in.
     pub outer: u8,
-    /// Levels of L1 that it has.
-    pub inner: u8,
 }
 
 impl Shape {
+    /// Words of the largest node.
+    pub const WORDS_MAX: u32 = SUBRANGE_HEADER + MAX_HEIGHT as u32;
+
     /// Words of such a node.
     pub fn words(self) -> u32 {
-        SUBRANGE_HEADER + u32::from(self.outer) + u32::from(self.inner)
+        SUBRANGE_HEADER + u32::from(self.outer)
     }
 }
 
@@ -69,44 +68,42 @@ impl Ends {
     }
 }
 
-/// Levels that suit so many keys.
-pub fn levels_for(keys: u64) -> u8 {
-    ((u64::BITS - keys.leading_zeros()) as u8).clamp(1, MAX_HEIGHT)
-}
-
 impl Skiplist {
-    /// A node's key, or a subrange's [`Ends`].
-    pub(super) fn key(&self, node: u32) -> u64 {
-        self.arena.get_long(node)
-    }
-
-    pub(super) fn value(&self, node: u32) -> u64 {
-        self.arena.get_long(node + 2)
-    }
-
-    pub(super) fn set_value(&mut self, node: u32, value: u64) {
-        self.accesses += 1;
-        self.arena.set_long(node + 2, value);
-    }
-
-    pub(super) fn key_height(&self, node: u32) -> u8 {
-        self.arena.get(node + 4) as u8
+    /// A subrange's [`Ends`].
+    pub(super) fn ends(&self, subrange: u32) -> Ends {
+        Ends(self.arena.get_long(subrange))
     }
 
     pub(super) fn shape(&self, subrange: u32) -> Shape {
-        let [outer, inner, _, _] = self.arena.get(subrange + 3).to_le_bytes();
-        let shift = Ends(self.key(subrange)).shift();
-        Shape { shift, outer, inner }
+        let [outer, ..] = self.arena.get(subrange + 3).to_le_bytes();
+        let shift = self.ends(subrange).shift();
+        Shape { shift, outer }
+    }
+
+    /// The tree of a subrange's keys, if it has any.
+    pub(super) fn tree(&self, subrange: u32) -> Option<Tree> {
+        let [_, depth, ..] = self.arena.get(subrange + 3).to_le_bytes();
+        let root = self.arena.get(subrange + 4);
+        (root != 0).then_some(Tree { root, depth })
+    }
+
+    pub(super) fn set_tree(&mut self, subrange: u32, tree: Option<Tree>) {
+        self.accesses += 2;
+        let Tree { root, depth } = tree.unwrap_or(Tree { root: 0, depth: 0 });
+        let outer = self.shape(subrange).outer;
+        self.arena
+            .set(subrange + 3, u32::from_le_bytes([outer, depth, 0, 0]));
+        self.arena.set(subrange + 4, root);
     }
 
     pub(super) fn set_subrange(&mut self, subrange: u32, start: u64, shape: Shape) {
         self.arena.set_long(subrange, Ends::new(start, shape.shift).0);
-        let word = u32::from_le_bytes([shape.outer, shape.inner, 0, 0]);
+        let word = u32::from_le_bytes([shape.outer, 0, 0, 0]);
         self.arena.set(subrange + 3, word);
     }
 
     pub(super) fn start(&self, subrange: u32) -> u64 {
-        Ends(self.key(subrange)).start()
+        self.ends(subrange).start()
     }
 
     pub(super) fn keys_in(&self, subrange: u32) -> u32 {
@@ -117,14 +114,9 @@ impl Skiplist {
         self.arena.set(subrange + 2, keys);
     }
 
-    /// The tower of L1 at which a subrange's search begins.
-    pub(super) fn inner_tower(&self, subrange: u32) -> u32 {
-        subrange + SUBRANGE_HEADER + u32::from(self.shape(subrange).outer)
-    }
-
     /// Whether a subrange has this key between its ends.
     pub(super) fn covers(&self, subrange: u32, key: u64) -> bool {
-        Ends(self.key(subrange)).cover(key)
+        self.ends(subrange).cover(key)
     }
 
     pub(super) fn link(&self, tower: u32, level: u8) -> u32 {
@@ -135,16 +127,10 @@ impl Skiplist {
         self.arena.set(tower + u32::from(level), to);
     }
 
-    /// Reads a link, at the cost of an access.
-    pub(super) fn read_link(&mut self, tower: u32, level: u8) -> u32 {
-        self.accesses += 1;
-        self.link(tower, level)
-    }
-
-    /// Follows a link to a node whose key it reads.
-    pub(super) fn chase(&mut self, node: u32) -> u64 {
+    /// Follows a link to a subrange whose ends it reads.
+    pub(super) fn chase(&mut self, subrange: u32) -> Ends {
         self.chases += 1;
         self.accesses += 1;
-        self.key(node)
+        self.ends(subrange)
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::modules::{Malformed, Meter, Program};
 
+use super::SUBRANGE_HEADER;
 use super::Skiplist;
 use super::command::{Command, Pairs, Reader, TOO_MANY};
-use super::keys::{Found, Full};
-use super::node::{Ends, KEY_HEADER, MARK, MAX_HEIGHT};
+use super::keys::Full;
+use super::node::MAX_HEIGHT;
+use super::tree::LEAF;
 
 const FULL: u8 = 2;
 
@@ -25,19 +27,20 @@ impl Program for Skiplist {
             let at = commands.len() - rest.0.len();
             let command = Command::read(&mut rest).ok_or(Malformed { at })?;
             self.chases = 0;
+            let before = self.accesses;
             self.step(command, answers).ok_or(Malformed { at })?;
             if answers.len() > self.answers_max {
                 return Err(Malformed { at });
             }
             match command {
-                Command::Scan(..) => range += self.chases,
+                Command::Scan(..) => range += self.accesses - before,
                 Command::Get(_)
                 | Command::Predecessor(_)
                 | Command::Insert(..)
                 | Command::Delete(_)
                 | Command::CompareSwap(..)
                 | Command::Put(..)
-                | Command::Change { .. } => point += self.chases,
+                | Command::Change { .. } => point += self.accesses - before,
                 _ => {}
             }
             meter.chases += self.chases;
@@ -69,7 +72,8 @@ impl Skiplist {
             }
             Command::Insert(key, value) => {
                 let at = self.subrange_of(key);
-                match at.ok_or(Full).and_then(|at| self.insert(at, key, value)) {
+                let insert = |at| self.insert_or_change(at, key, value, |_| None);
+                match at.ok_or(Full).and_then(insert) {
                     Ok(before) => put_option(answers, before.as_ref().map(std::slice::from_ref)),
                     Err(_) => answers.push(FULL),
                 }
@@ -124,8 +128,7 @@ impl Skiplist {
             }
             Command::Height(start, height) => {
                 if let Some(at) = self.subrange_of(start) {
-                    let inner = self.shape(at).inner;
-                    self.reshape(at, height.clamp(1, MAX_HEIGHT), inner);
+                    self.reshape(at, height.clamp(1, MAX_HEIGHT));
                 }
             }
             Command::Put(key, value) => self.change(key, Some(value), value, |_| true, answers),
@@ -145,16 +148,6 @@ impl Skiplist {
     /// The subrange that has this start.
     fn starting(&mut self, start: u64) -> Option<u32> {
         self.subrange_of(start).filter(|&at| self.start(at) == start)
-    }
-
-    fn get(&mut self, subrange: u32, key: u64) -> Option<u64> {
-        match self.search(subrange, key) {
-            Found::At(node) => {
-                self.accesses += 1;
-                Some(self.value(node))
-            }
-            Found::Behind(_) => None,
-        }
     }
 
     /// Binds a key: to `unbound`, if there is one and the key is not bound; to `to`, if it is bound to a value that is
@@ -181,69 +174,68 @@ impl Skiplist {
         }
     }
 
-    /// Changes the value of a key that is bound. The value that it had.
-    fn change_bound(
-        &mut self,
-        subrange: u32,
-        key: u64,
-        change: impl FnOnce(u64) -> Option<u64>,
-    ) -> Option<u64> {
-        let Found::At(node) = self.search(subrange, key) else {
-            return None;
-        };
-        self.accesses += 1;
-        let before = self.value(node);
-        if let Some(after) = change(before) {
-            self.set_value(node, after);
-        }
-        Some(before)
-    }
-
-    fn predecessor(&mut self, subrange: u32, key: u64) -> Option<[u64; 2]> {
-        let node = match self.search(subrange, key) {
-            Found::At(node) => node,
-            Found::Behind(tower) => self.node_of(subrange, tower)?,
-        };
-        self.accesses += 1;
-        Some([self.key(node), self.value(node)])
-    }
-
     /// Goes along the leaves, through all subranges, and answers what it meets.
     fn scan(&mut self, first: u64, last: u64, answers: &mut Vec<u8>) {
         let place = answers.len();
         answers.extend_from_slice(&[0; 4]);
-        let mut next = match self.subrange_before(first) {
-            Some(at) => match self.search(at, first) {
-                Found::At(node) => node,
-                Found::Behind(tower) => self.read_link(tower, 0),
-            },
-            None => match self.read_link(self.head + super::SUBRANGE_HEADER, 0) {
-                0 => 0,
-                subrange => subrange | MARK,
-            },
-        };
         let mut pairs = 0u32;
-        while next != 0 {
-            if next & MARK != 0 {
-                let subrange = next & !MARK;
-                if Ends(self.chase(subrange)).start() > last {
-                    break;
-                }
-                next = self.read_link(self.inner_tower(subrange), 0);
-                continue;
-            }
-            let key = self.chase(next);
-            if key > last {
+        let before = self.subrange_before(first);
+        let mut subrange = before.unwrap_or_else(|| self.link(self.head + SUBRANGE_HEADER, 0));
+        if before.is_none() && subrange != 0 && self.chase(subrange).start() > last {
+            subrange = 0;
+        }
+        while subrange != 0 {
+            if self.scan_keys(subrange, first, last, answers, &mut pairs) {
                 break;
             }
-            if key >= first {
-                self.accesses += 1;
-                put_pair(answers, key, self.value(next));
-                pairs += 1;
+            subrange = self.link(subrange + SUBRANGE_HEADER, 0);
+            self.accesses += 1;
+            if subrange != 0 && self.chase(subrange).start() > last {
+                break;
             }
-            next = self.read_link(next + KEY_HEADER, 0);
         }
         answers[place..place + 4].copy_from_slice(&pairs.to_le_bytes());
+    }
+
+    /// Answers the keys of a subrange from one to another. Whether it has met a later one.
+    fn scan_keys(
+        &mut self,
+        subrange: u32,
+        first: u64,
+        last: u64,
+        answers: &mut Vec<u8>,
+        pairs: &mut u32,
+    ) -> bool {
+        let Some(tree) = self.tree(subrange) else {
+            return false;
+        };
+        let mut trail = self.descend(tree, first);
+        let mut n = match self.entry_with(&trail, first) {
+            Some(n) => n,
+            None => trail.at[0],
+        };
+        loop {
+            let leaf = trail.leaf();
+            let from = answers.len();
+            let is_beyond = loop {
+                if n == self.entries(leaf) {
+                    break false;
+                }
+                let key = self.key_at(leaf, LEAF, n);
+                if key > last {
+                    break true;
+                }
+                put_pair(answers, key, self.value_at(leaf, n));
+                n += 1;
+            };
+            let bytes = answers.len() - from;
+            self.streamed += bytes as u64;
+            *pairs += (bytes / 16) as u32;
+            if is_beyond || !self.next_leaf(&mut trail) {
+                return is_beyond;
+            }
+            n = 0;
+        }
     }
 
     /// An import whose pairs ascend within a subrange that overlaps no other one.
@@ -257,7 +249,7 @@ impl Skiplist {
         }
         let last = start | width_less_one;
         let before = self.subrange_before(last);
-        if before.is_some_and(|at| Ends(self.key(at)).last() >= start) {
+        if before.is_some_and(|at| self.ends(at).last() >= start) {
             return None;
         }
         let mut least = Some(start);

@@ -4,7 +4,7 @@
 //! links to it lead to the copy.
 
 use super::Skiplist;
-use super::node::{Ends, MARK, MAX_HEIGHT, SUBRANGE_HEADER, Shape};
+use super::node::{MAX_HEIGHT, SUBRANGE_HEADER, Shape};
 
 /// The towers from which a search came down, by levels.
 pub type Path = [u32; MAX_HEIGHT as usize];
@@ -48,7 +48,7 @@ impl Skiplist {
                     break;
                 }
                 self.accesses += 1;
-                let ends = Ends(self.chase(next));
+                let ends = self.chase(next);
                 let start = ends.start();
                 if start > key || (start == key && !at_counts) {
                     beyond = next;
@@ -79,15 +79,10 @@ impl Skiplist {
             self.set_link(before, level, subrange);
             self.accesses += 3;
         }
-        let next = self.link(tower, 0);
-        self.end_chain(subrange, next);
-        if let Some(before) = self.real(path[0]) {
-            self.end_chain(before, subrange);
-        }
         Some(subrange)
     }
 
-    /// Takes a subrange that has no keys out of the list, and gives its block back.
+    /// Takes a subrange out of the list, and gives its block back.
     pub(super) fn remove_subrange(&mut self, subrange: u32) {
         let path = self.outer_path(self.start(subrange));
         let shape = self.shape(subrange);
@@ -97,24 +92,23 @@ impl Skiplist {
             self.set_link(path[usize::from(level)], level, next);
             self.accesses += 2;
         }
-        if let Some(before) = self.real(path[0]) {
-            let next = self.link(tower, 0);
-            self.end_chain(before, next);
-        }
         self.arena.give(subrange, shape.words());
     }
 
-    /// Gives a subrange other heights, in a block of its own. None if there is no room, and then nothing changes.
-    pub(super) fn reshape(&mut self, old: u32, outer: u8, inner: u8) -> Option<u32> {
+    /// Gives a subrange another height, in a block of its own. If there is no room, nothing changes.
+    pub(super) fn reshape(&mut self, old: u32, outer: u8) {
         let was = self.shape(old);
-        let shape = Shape { outer, inner, ..was };
+        let shape = Shape { outer, ..was };
         if shape == was {
-            return Some(old);
+            return;
         }
-        let new = self.arena.take(shape.words())?;
-        let start = self.start(old);
+        let Some(new) = self.arena.take(shape.words()) else {
+            return;
+        };
+        let (start, tree) = (self.start(old), self.tree(old));
         self.set_subrange(new, start, shape);
         self.set_keys_in(new, self.keys_in(old));
+        self.set_tree(new, tree);
         let path = self.outer_path(start);
         let (from, to) = (old + SUBRANGE_HEADER, new + SUBRANGE_HEADER);
         for level in 0..outer.max(was.outer) {
@@ -132,24 +126,6 @@ impl Skiplist {
             }
             self.accesses += 3;
         }
-        let (from, to) = (self.inner_tower(old), self.inner_tower(new));
-        for level in 0..inner.min(was.inner) {
-            let first = self.link(from, level);
-            self.set_link(to, level, first);
-        }
-        self.accesses += u64::from(inner);
-        if let Some(before) = self.real(path[0]) {
-            self.end_chain(before, new);
-        }
         self.arena.give(old, was.words());
-        Some(new)
-    }
-
-    /// Has the leaves of a subrange end in a link to the next one, or to nothing.
-    pub(super) fn end_chain(&mut self, subrange: u32, next: u32) {
-        let last = self.last_tower(subrange);
-        let mark = if next == 0 { 0 } else { MARK };
-        self.accesses += 1;
-        self.set_link(last, 0, next | mark);
     }
 }

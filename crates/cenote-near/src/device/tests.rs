@@ -7,7 +7,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Skiplist;
 use super::command::{Command, Reader};
-use super::node::{KEY_HEADER, MARK, SUBRANGE_HEADER};
+use super::node::SUBRANGE_HEADER;
+use super::tree::{INNER, Kind, LEAF};
+use super::walk::Tree;
 use crate::modules::{Malformed, Meter, Program};
 
 fn run(list: &mut Skiplist, command: Command<'_>) -> Vec<u8> {
@@ -39,28 +41,42 @@ impl Skiplist {
         let mut subrange = self.link(self.head + SUBRANGE_HEADER, 0);
         let mut end = None;
         while subrange != 0 {
-            let shape = self.shape(subrange);
             assert!(
                 end.is_none_or(|end| end < self.start(subrange)),
                 "subranges overlap"
             );
-            end = Some(self.start(subrange) | ((1u64 << shape.shift) - 1));
-            for level in (0..shape.inner).rev() {
-                let (mut next, mut keys, mut last) = (self.link(self.inner_tower(subrange), level), 0, None);
-                while next != 0 && next & MARK == 0 {
-                    assert!(self.key_height(next) > level);
-                    assert!(last < Some(self.key(next)) && self.covers(subrange, self.key(next)));
-                    last = Some(self.key(next));
-                    keys += 1;
-                    next = self.link(next + KEY_HEADER, level);
-                }
-                if level == 0 {
-                    assert_eq!(keys, self.keys_in(subrange));
-                    let following = self.link(subrange + SUBRANGE_HEADER, 0);
-                    assert_eq!(next, if following == 0 { 0 } else { following | MARK });
-                }
+            end = Some(self.ends(subrange).last());
+            let mut keys = Vec::new();
+            if let Some(Tree { root, depth }) = self.tree(subrange) {
+                assert!(depth == 0 || self.entries(root) > 1, "a root with one child");
+                self.check_node(root, depth, &mut keys);
             }
+            assert!(keys.is_sorted_by(|one, next| one < next));
+            assert!(keys.iter().all(|key| self.covers(subrange, *key)));
+            assert_eq!(keys.len(), self.keys_in(subrange) as usize);
             subrange = self.link(subrange + SUBRANGE_HEADER, 0);
+        }
+    }
+
+    /// The keys of a node, which are what its entries say.
+    fn check_node(&self, node: u32, level: u8, keys: &mut Vec<u64>) {
+        let (kind, entries) = (Kind::of(level), self.entries(node));
+        assert!((1..=self.room(node)).contains(&entries) && self.room(node) <= kind.most);
+        for n in 0..entries {
+            if kind == LEAF {
+                keys.push(self.key_at(node, LEAF, n));
+                continue;
+            }
+            let from = keys.len();
+            self.check_node(self.child_at(node, n), level - 1, keys);
+            let least = self.key_at(node, INNER, n);
+            assert!(n == 0 || keys[from..].iter().all(|key| *key >= least));
+            assert!(
+                n + 1 == entries
+                    || keys[from..]
+                        .iter()
+                        .all(|key| *key < self.key_at(node, INNER, n + 1))
+            );
         }
     }
 }
@@ -249,7 +265,9 @@ fn a_full_arena_refuses_and_stays_whole() {
     let bound = bound.count() as u64;
     assert!((50..200).contains(&bound), "{bound}");
     assert_eq!(run(&mut list, Command::Insert(bound, 1)), [2]);
-    assert_eq!(run(&mut list, Command::Import(1 << 40, 40, &[0; 0])), [2]);
+    let many: Vec<(u64, u64)> = (0..64).map(|n| ((1 << 40) + n, n)).collect();
+    let many = pairs_of(many.iter().map(|(key, value)| (key, value)));
+    assert_eq!(run(&mut list, Command::Import(1 << 40, 40, &many)), [2]);
     assert_eq!(run(&mut list, Command::Split(0, 1)), 0u32.to_le_bytes());
     assert_eq!(
         run(&mut list, Command::Get(bound - 1)),
@@ -303,6 +321,37 @@ fn what_is_no_command_is_refused() {
     }
 }
 
+/// Leaves are full if keys ascend, half full at least if they do not, and memory is given back as keys go.
+#[test]
+fn keys_take_little_memory() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for ascend in [true, false] {
+        let mut list = Skiplist::new(1 << 24, 1);
+        run(&mut list, Command::Import(0, 64, &[]));
+        let keys: Vec<u64> = match ascend {
+            true => (0..5_000).collect(),
+            false => (0..5_000).map(|_| rng.random()).collect(),
+        };
+        let (mut bytes, mut answers) = (Vec::new(), Vec::new());
+        for key in &keys {
+            Command::Insert(*key, 1).write(&mut bytes);
+        }
+        list.run(&bytes, &mut answers, &mut Meter::default()).unwrap();
+        list.check();
+        let each = list.memory_bytes() as f64 / keys.len() as f64;
+        let most = if ascend { 18.0 } else { 26.0 };
+        assert!((16.0..most).contains(&each), "{each}");
+        bytes.clear();
+        for key in &keys[100..] {
+            Command::Delete(*key).write(&mut bytes);
+        }
+        list.run(&bytes, &mut answers, &mut Meter::default()).unwrap();
+        list.check();
+        let left = list.memory_bytes() as f64 / 100.0;
+        assert!(left < 120.0, "{left}");
+    }
+}
+
 #[test]
 fn searches_take_few_pointers() {
     let mut list = Skiplist::new(1 << 24, 1);
@@ -315,6 +364,6 @@ fn searches_take_few_pointers() {
     }
     list.run(&bytes, &mut Vec::new(), &mut meter).unwrap();
     let each = meter.chases as f64 / keys.len() as f64;
-    // One for the subrange, and the depth of a balanced tree of 4,096 keys.
-    assert!((11.0..13.5).contains(&each), "{each}");
+    // One for the subrange, and one for each level of a tree of 256 leaves.
+    assert!((3.9..4.1).contains(&each), "{each}");
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use crate::modules::Modules;
 
 use super::Map;
-use super::load::Work;
+use super::load::{SCANNED, Work};
 use super::moves::room_for;
 use super::operation::Operation;
 use super::price::{Even, Prices};
@@ -89,6 +89,7 @@ impl<M: Modules> Map<M> {
         let prices = Prices {
             point,
             depth: self.depth(),
+            scanned: SCANNED,
             per_byte: self.config.accesses_per_moved_byte,
             horizon: self.config.horizon.max(1).into(),
             round: self.config.accesses_per_round,

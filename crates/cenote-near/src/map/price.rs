@@ -30,10 +30,13 @@ fn ops(load: u64) -> f64 {
     load as f64 / POINT as f64
 }
 
-/// Equations 1 to 5. Loads are in point operations, scans' too, so equation 5 divides by those alone.
+/// Equations 1 to 5, in accesses of a module. Loads are in point operations, scans' too, so equation 5 divides by those
+/// alone.
 pub(super) struct Prices {
     pub point: f64,
     pub depth: f64,
+    /// Of a scan, for each key.
+    pub scanned: f64,
     pub per_byte: f64,
     pub horizon: f64,
     pub round: f64,
@@ -43,7 +46,7 @@ impl Prices {
     /// Whether it pays to take a load from the busiest of the modules concerned, if that moves so many keys.
     pub fn pays(&self, benefit: u64, keys: u64) -> bool {
         let keys = keys as f64;
-        let cost = self.point + (self.depth + keys) + keys * 16.0 * self.per_byte;
+        let cost = self.point + (self.depth + keys * self.scanned) + keys * 16.0 * self.per_byte;
         ops(benefit) * self.horizon - cost / self.point > 0.0
     }
 
@@ -61,6 +64,7 @@ mod tests {
         Prices {
             point: 10.0,
             depth: 11.0,
+            scanned: 1.0,
             per_byte: 2.0 / 25.0 / 14.0,
             horizon,
             round: 5e5 / 14.0,
@@ -69,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_move_pays_as_the_equations_say() {
-        // 10 for a point operation, 11 + 1000 for the scan, 16,000 bytes at 0.0057 accesses each: 1112.4 chases are
+        // 10 for a point operation, 11 + 1000 for the scan, 16,000 bytes at 0.0057 accesses each: 1112.4 accesses are
         // 111.2 operations.
         let paper = prices(1.0);
         assert!(!paper.pays(111 * POINT, 1000));

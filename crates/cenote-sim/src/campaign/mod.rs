@@ -480,8 +480,8 @@ impl Plan {
 
     /// Makes a failing run's decisions fewer and duller, as long as it fails in the same way. At most `runs_max` runs.
     ///
-    /// Those of a stuck run stay as they are: with duller ones a thread that polls would run for ever while the one that
-    /// it waits for has no turn, which is another way of being stuck.
+    /// Those of a stuck run stay as they are: with duller ones a thread that polls would run for ever while the one
+    /// that it waits for has no turn, which is another way of being stuck.
     pub fn shrink(&self, seed: u64, decisions: Vec<u32>, result: &Result, runs_max: u32) -> Vec<u32> {
         if matches!(result, Result::Stuck(_)) {
             return decisions;

@@ -4,8 +4,8 @@
 //! shared hold ends. In a queue, the waiter behind a dead slot must see it. If there is none, and nobody alive is in
 //! front, recovery makes the end of the queue dirty, which takes the slot's place. If nobody refers to the slot at all,
 //! it never joined, or its end was not written down: recovery puts it at rest. The threads that sleep for the dead
-//! worker are woken: the kernel wakes only one of those that sleep on a death slot, and that may be the recoverer. So are
-//! those that the dead worker may have notified without a call that wakes.
+//! worker are woken: the kernel wakes only one of those that sleep on a death slot, and that may be the recoverer. So
+//! are those that the dead worker may have notified without a call that wakes.
 //!
 //! *Why it is certain that a slot is in no queue.* From the end of the queue `before` leads to each slot that stands in
 //! it, up to one whose turn is over, with which all in front of it are over. A slot joins behind the end, so this path

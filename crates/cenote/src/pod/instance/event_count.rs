@@ -8,7 +8,7 @@
 //! A waiter sets bit 0 first and sleeps only if the word is still as it was then. A notifier increments the count and
 //! clears the bit in one step, and wakes all sleepers if the bit was set. So no waiter sleeps through a notification,
 //! no notifier makes a system call for nobody, and a crash at any step leaves at most a bit that costs one needless
-//! call. A notifier that dies between the word and the call leaves sleepers: whoever recovers it wakes them if it knows
+//! call. A notifier that dies between the word and the call leaves sleepers: the recoverer wakes them if it knows
 //! the event count, by a slot of the dead one's for example; else they check again when their time is over.
 
 use crate::memory::{Memory, SyncWord};
@@ -112,7 +112,7 @@ pub fn notifications_of(seen: u32) -> u32 {
 pub fn prepare_wait<M: Memory>(mem: &M, event_count: SyncWord) -> (u64, u32) {
     let mut word = event_count.load(mem);
     while word & ASLEEP == 0 && !mutant::is(Mutant::WaitNotPrepared) {
-        // PAIRS WITH: pod::instance::event_count::notify_waiting, pod::instance::event_count::notify_all, pod::instance::event_count::notify_one
+        // PAIRS WITH: pod::instance::event_count::notify_waiting, pod::instance::event_count::notify_all, pod::instance::event_count::notify_one, pod::instance::event_count::notify_for_the_dead
         match event_count.compare_exchange_acquire(mem, word, word | ASLEEP) {
             Ok(_) => word |= ASLEEP,
             Err(found) => word = found,
