@@ -321,6 +321,51 @@ fn what_is_no_command_is_refused() {
     }
 }
 
+/// Trees of several levels, which grow, lose most of their keys, at one end or everywhere, and grow again.
+#[test]
+fn a_large_subrange_does_what_the_model_does() {
+    for seed in 0..4 {
+        println!("seed {seed}");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut list = Skiplist::new(1 << 24, seed);
+        run(&mut list, Command::Import(0, 40, &[]));
+        let mut model = BTreeMap::new();
+        for phase in 0..12 {
+            let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+            let (from, width) = (rng.random_range(0..20_000), rng.random_range(1..20_000));
+            let deletes = [0.05, 0.5, 0.95][phase % 3];
+            for _ in 0..10_000 {
+                let key: u64 = from + rng.random_range(0..width);
+                if rng.random_bool(deletes) {
+                    Command::Delete(key).write(&mut bytes);
+                    let before: Option<u64> = model.remove(&key);
+                    expected.extend(option(before.as_ref().map(std::slice::from_ref)));
+                    if before.is_some() {
+                        let first = model.first_key_value().map(|(key, _)| *key);
+                        expected.extend(option(first.as_ref().map(std::slice::from_ref)));
+                    }
+                } else {
+                    Command::Put(key, phase as u64).write(&mut bytes);
+                    let before = model.insert(key, phase as u64);
+                    expected.extend(option(before.as_ref().map(std::slice::from_ref)));
+                }
+                let pair = model.range(..=key).next_back().map(|(key, value)| [*key, *value]);
+                Command::Predecessor(key).write(&mut bytes);
+                expected.extend(option(pair.as_ref().map(|pair| &pair[..])));
+            }
+            let mut answers = Vec::new();
+            list.run(&bytes, &mut answers, &mut Meter::default()).unwrap();
+            answers.truncate(answers.len() - 12);
+            assert!(answers == expected, "phase {phase}");
+            let answer = run(&mut list, Command::Scan(0, u64::MAX));
+            assert!(answer[4..] == pairs_of(model.iter()), "phase {phase}");
+        }
+        run(&mut list, Command::Drop(0));
+        let head = SUBRANGE_HEADER + u32::from(super::MAX_HEIGHT);
+        assert_eq!(list.memory_bytes(), u64::from(head) * 4, "blocks are lost");
+    }
+}
+
 /// Leaves are full if keys ascend, half full at least if they do not, and memory is given back as keys go.
 #[test]
 fn keys_take_little_memory() {
