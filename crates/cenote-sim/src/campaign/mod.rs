@@ -275,7 +275,11 @@ impl Plan {
     /// wait.
     fn steps_of_a_run(&self) -> u64 {
         let operations = u64::from(self.hosts) * u64::from(self.threads) * u64::from(self.operations);
-        let parts = operations.div_ceil(OPERATIONS).max(1);
+        let mut parts = operations.div_ceil(OPERATIONS).max(1);
+        // In long runs of these an operation takes more steps.
+        if self.subject == Subject::Objects {
+            parts = parts.saturating_mul(parts);
+        }
         self.steps_of_128_operations().saturating_mul(parts)
     }
 
