@@ -31,7 +31,8 @@ impl Cut {
     /// A block of so many bytes, cut into objects of a size. `None` if it would have none.
     pub fn new(at: Address, block: u32, size: u32) -> Option<Self> {
         let room = block.checked_sub(HEADER + GRANULE)?;
-        let count = room / (size + MARK);
+        // A size that a node says may be any number.
+        let count = room / size.checked_add(MARK)?;
         (count > 0 && size > 0 && size.is_multiple_of(GRANULE)).then_some(Self { at, size, count })
     }
 
@@ -141,6 +142,19 @@ mod tests {
             assert_eq!(cut.number(cut.object(cut.count)), None);
         }
         assert_eq!(Cut::new(at, 64, 64), None);
+        // A node may say anything.
+        for size in [
+            0,
+            1,
+            65,
+            u32::MAX - 63,
+            u32::MAX - 8,
+            u32::MAX - 7,
+            u32::MAX - 6,
+            u32::MAX,
+        ] {
+            assert_eq!(Cut::new(at, 65_536, size), None);
+        }
         assert_eq!(Cut::new(at, 65_536, 65_536), None);
     }
 }
