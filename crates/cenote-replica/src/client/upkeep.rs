@@ -17,8 +17,8 @@ const BATCH: usize = 128;
 /// Marks that are read in one round trip: a MiB of them.
 const MARKS: u32 = 1 << 17;
 
-/// Objects whose words are read in one round trip.
-const WORDS: usize = 4_096;
+/// Objects whose words are read in one round trip: far fewer than a way over libfabric may have open.
+const WORDS: usize = 1_024;
 
 /// Objects that are freed at least by who goes on.
 const LEAST: usize = 32;
