@@ -86,12 +86,13 @@ impl<N: Verbs + Control> Client<N> {
         let word_of = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         for n in 0..cut.count {
             let (at, mark) = (cut.object(n), word_of(part(cut.mark(n), MARK)));
+            let is_own = own.contains(&at);
             // If what is passed over has a new mark, upkeep is to find it.
-            if own.contains(&at) {
-                continue;
-            }
-            if mark != 0 {
+            if mark != 0 && (!is_own || mutant::is(Mutant::PassedOverLearnt)) {
                 findings.marks.push((at, mark));
+            }
+            if is_own {
+                continue;
             }
             let object = part(at, cut.size);
             match word_of(object) {

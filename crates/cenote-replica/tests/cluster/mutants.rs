@@ -4,7 +4,8 @@ use cenote_replica::mutant::{Mutant, choose};
 
 use super::full::{parts_of_splits, try_in_vain};
 use super::held::blocks::{
-    eras_while_marks_are_on_their_way, put_beside_a_late_mark, put_over_what_is_freed,
+    eras_while_marks_are_on_their_way, keep_up_after_a_sweep_beside_a_change, put_beside_a_late_mark,
+    put_over_what_is_freed,
 };
 use super::held::twins::{Before, insert_beside_removal, late_insert};
 use super::held::unheard::{Silence, insert_unheard};
@@ -112,6 +113,7 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::BoundOverwrites
         | Mutant::AdoptedFreed
         | Mutant::FreedUnpinned
+        | Mutant::PassedOverLearnt
         | Mutant::TakenBackUnfreed
         | Mutant::RemovalPassed
         | Mutant::LateForEver
@@ -137,6 +139,7 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::BoundOverwrites,
         Mutant::AdoptedFreed,
         Mutant::FreedUnpinned,
+        Mutant::PassedOverLearnt,
         Mutant::TakenBackUnfreed,
         Mutant::RemovalPassed,
         Mutant::LateForEver,
@@ -249,6 +252,14 @@ fn eras_that_go_on_too_early_are_found() {
     let [begun, oldest] = eras_while_marks_are_on_their_way();
     choose(None);
     assert!(begun < oldest, "{begun}, {oldest}");
+}
+
+#[test]
+fn marks_that_are_learnt_and_not_heeded_are_found() {
+    choose(Some(Mutant::PassedOverLearnt));
+    let is_free = keep_up_after_a_sweep_beside_a_change();
+    choose(None);
+    assert!(!is_free, "it is lost");
 }
 
 #[test]

@@ -3,15 +3,27 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use cenote_replica::client::Client;
+use cenote_replica::memory::block::Cut;
 use cenote_replica::verbs::{Request, Verb, Verbs};
 use cenote_replica::view::Control;
 
 use crate::master::Master;
 use crate::network::Port;
-use crate::plan::Plan;
+use crate::plan::{BLOCK, Plan};
 use crate::run::{drive, empty};
 
-use super::{BACKUP, go_on, hold, marks, three, until};
+use super::{BACKUP, go_on, hold, logs, marks, three, until};
+
+/// An object of a client's blocks that is not free, and which of its block's it is.
+fn used(owner: &Client<Port>) -> (Cut, u32) {
+    let heap = owner.memory();
+    let objects = heap
+        .blocks()
+        .flat_map(|cut| (0..cut.count).map(move |n| (cut, n)));
+    let mut used = objects.filter(|(cut, n)| !heap.is_free(cut.object(*n)));
+    used.next().unwrap()
+}
 
 /// A client gets a block, and dies before the write that says how it is cut has arrived. Another change of that client,
 /// beside the first, has bound a key to an object of the block, and returned. Returns what the key is bound to when
@@ -149,14 +161,7 @@ pub fn put_beside_a_late_mark() -> Option<Vec<u8>> {
         let found = Rc::clone(&found);
         async move {
             owner.put(b"first", &[1; 100]).await.unwrap();
-            let used = {
-                let heap = owner.memory();
-                let objects = heap
-                    .blocks()
-                    .flat_map(|cut| (0..cut.count).map(move |n| (cut, n)));
-                let mut used = objects.filter(|(cut, n)| !heap.is_free(cut.object(*n)));
-                used.next().unwrap()
-            };
+            let used = used(&owner);
             let view = late.net().view();
             let region = view.region(used.0.at.region()).unwrap();
             let write = |node: &_| Request {
@@ -228,4 +233,76 @@ pub fn eras_while_marks_are_on_their_way() -> [u64; 2] {
 fn eras_stay_while_marks_are_on_their_way() {
     let [begun, oldest] = eras_while_marks_are_on_their_way();
     assert_eq!(begun, oldest);
+}
+
+/// A client looks through its block while a change of its own goes on. When the client has noted that the object of that
+/// change is its own, and has not read the block yet, the change ends, and another client, which has replaced the object,
+/// frees it. Returns whether the object is free at its owner after the next upkeep.
+pub fn keep_up_after_a_sweep_beside_a_change() -> bool {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [owner, other, gone] = three(&world, &plan);
+    let [is_put, is_replaced, is_swept] = [(); 3].map(|()| Rc::new(RefCell::new(false)));
+    let is_read = |request: &Request| matches!(request.verb, Verb::Read(BLOCK));
+    hold(&world, move |client, request| {
+        client == 1 && (logs(request) || is_read(request))
+    });
+    let puts = {
+        let (owner, is_put) = (Rc::clone(&owner), Rc::clone(&is_put));
+        async move {
+            owner.put(b"key", &[1; 100]).await.unwrap();
+            *is_put.borrow_mut() = true;
+        }
+    };
+    let sweeps = {
+        let (world, owner) = (Rc::clone(&world), Rc::clone(&owner));
+        let (is_replaced, is_swept) = (Rc::clone(&is_replaced), Rc::clone(&is_swept));
+        async move {
+            until(owner.net(), || *is_replaced.borrow()).await;
+            world.borrow_mut().gone.insert(gone.session().number);
+            owner.upkeep().await.unwrap();
+            *is_swept.borrow_mut() = true;
+        }
+    };
+    let is_free = Rc::new(RefCell::new(false));
+    let replaces = {
+        let (world, is_free) = (Rc::clone(&world), Rc::clone(&is_free));
+        async move {
+            until(other.net(), || world.borrow().held(1) > 0).await;
+            let (cut, n) = used(&owner);
+            other.put(b"key", &[2; 500]).await.unwrap();
+            // Eras go on, but for the least: the change has begun in the first.
+            let era = 10;
+            {
+                let mut world = world.borrow_mut();
+                world.eras.now = era;
+                world.heard.extend([(1, era), (2, era)]);
+            }
+            *is_replaced.borrow_mut() = true;
+            until(other.net(), || world.borrow().held(1) >= (BLOCK / 64) as usize).await;
+            world.borrow_mut().holds = None;
+            world.borrow_mut().release_some(1, logs);
+            until(other.net(), || *is_put.borrow()).await;
+            assert_eq!(owner.oldest(), era, "the sweep is what has begun first");
+            world.borrow_mut().eras.least = era;
+            other.upkeep().await.unwrap();
+            assert!(!*is_swept.borrow());
+            world.borrow_mut().release(1);
+            until(other.net(), || *is_swept.borrow()).await;
+            assert!(
+                !owner.memory().is_free(cut.object(n)),
+                "the sweep has passed it over"
+            );
+            owner.upkeep().await.unwrap();
+            *is_free.borrow_mut() = owner.memory().is_free(cut.object(n));
+        }
+    };
+    drive(&world, vec![Box::pin(puts), Box::pin(sweeps), Box::pin(replaces)]);
+    is_free.take()
+}
+
+/// Else it would be lost until another session ends.
+#[test]
+fn a_sweep_learns_no_marks_of_what_it_passes_over() {
+    assert!(keep_up_after_a_sweep_beside_a_change());
 }
