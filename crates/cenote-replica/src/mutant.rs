@@ -55,6 +55,7 @@ mutants! {
     NotSwept = "not-swept", "a client does not look for objects in its blocks that clients were to free that have gone";
     BusySwept = "busy-swept", "a client that looks for such objects takes those of its own changes that go on for some";
     PassedOverLearnt = "passed-over-learnt", "a client that looks for such objects learns the marks of those that it passes over";
+    SizeBelieved = "size-believed", "a client that takes over a block does not write how it is cut to all nodes";
     BoundBelieved = "bound-believed", "who replaces an object whose log says that it won a vacant slot takes that for proof that it was shown";
     ToldLate = "told-late", "who replaces an object whose log is empty writes to that log when the backups have its own";
     UndoneShown = "undone-shown", "a change whose slot was shown, and then closed, does not ask whether it was undone";

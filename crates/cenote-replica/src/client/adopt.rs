@@ -39,13 +39,19 @@ impl<N: Verbs + Control> Client<N> {
     /// Takes over a block that the master has given to this client; whether it is one of a client that has gone. Else
     /// it is new.
     ///
-    /// Cost: a round trip; then one for each MiB of it, one or two for each 64 objects that were written and not freed.
+    /// Cost: two round trips; then one for each MiB of it, one or two for each 64 objects that were written and not
+    /// freed. Of a new block: one.
     pub async fn take_over(&self, at: Address) -> Result<bool, super::Error> {
         let found = self.under_views(async |view| self.cut_of(view, at).await).await?;
-        match found {
-            Some(cut) => self.adopt(cut).await.map(|()| true),
-            None => Ok(false),
+        let Some(cut) = found else {
+            return Ok(false);
+        };
+        // Its client may have died when this had arrived at the primary alone. If that were lost, the next one who has
+        // the block would find it new, and its objects free.
+        if !mutant::is(Mutant::SizeBelieved) {
+            self.write_size(cut).await?;
         }
+        self.adopt(cut).await.map(|()| true)
     }
 
     async fn adopt(&self, cut: Cut) -> Result<(), super::Error> {

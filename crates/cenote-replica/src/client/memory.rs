@@ -26,17 +26,22 @@ impl<N: Verbs + Control> Client<N> {
                 continue;
             }
             let cut = Cut::new(at, block, size).ok_or(too_long)?;
-            self.under_views(async |view| {
-                let size = Rc::from(u64::from(cut.size).to_le_bytes());
-                let batch = writes(view, at, &size)?;
-                let completions = self.net.post(batch.clone()).await;
-                Ok(all_written(&batch, &completions)?)
-            })
-            .await?;
+            self.write_size(cut).await?;
             // Not before: another change of this client would use it, and the client that takes it over would find that
             // it is not cut.
             self.heap.borrow_mut().cut(at, block, size);
         }
+    }
+
+    /// Writes to all nodes how a block is cut.
+    pub(super) async fn write_size(&self, cut: Cut) -> Result<(), Error> {
+        self.under_views(async |view| {
+            let size = Rc::from(u64::from(cut.size).to_le_bytes());
+            let batch = writes(view, cut.at, &size)?;
+            let completions = self.net.post(batch.clone()).await;
+            Ok(all_written(&batch, &completions)?)
+        })
+        .await
     }
 
     /// How a block is cut that was given; `None` if it is new.

@@ -5,7 +5,7 @@ use cenote_replica::mutant::{Mutant, choose};
 use super::full::{parts_of_splits, try_in_vain};
 use super::held::blocks::{
     eras_while_marks_are_on_their_way, keep_up_after_a_sweep_beside_a_change, put_beside_a_late_mark,
-    put_over_what_is_freed,
+    put_in_a_block_that_is_cut_at_its_primary, put_over_what_is_freed,
 };
 use super::held::twins::{Before, insert_beside_removal, late_insert};
 use super::held::unheard::{Silence, insert_unheard};
@@ -114,6 +114,7 @@ fn plan(mutant: Mutant) -> Plan {
         | Mutant::AdoptedFreed
         | Mutant::FreedUnpinned
         | Mutant::PassedOverLearnt
+        | Mutant::SizeBelieved
         | Mutant::TakenBackUnfreed
         | Mutant::RemovalPassed
         | Mutant::LateForEver
@@ -140,6 +141,7 @@ fn has_schedule(mutant: Mutant) -> bool {
         Mutant::AdoptedFreed,
         Mutant::FreedUnpinned,
         Mutant::PassedOverLearnt,
+        Mutant::SizeBelieved,
         Mutant::TakenBackUnfreed,
         Mutant::RemovalPassed,
         Mutant::LateForEver,
@@ -260,6 +262,14 @@ fn marks_that_are_learnt_and_not_heeded_are_found() {
     let is_free = keep_up_after_a_sweep_beside_a_change();
     choose(None);
     assert!(!is_free, "it is lost");
+}
+
+#[test]
+fn a_block_that_is_cut_at_one_node_is_found() {
+    choose(Some(Mutant::SizeBelieved));
+    let found = put_in_a_block_that_is_cut_at_its_primary();
+    choose(None);
+    assert!(found.contains(&None), "other keys have its memory: {found:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::network::Port;
 use crate::plan::{BLOCK, Plan};
 use crate::run::{drive, empty};
 
-use super::{BACKUP, go_on, hold, logs, marks, three, until};
+use super::{BACKUP, PRIMARY, go_on, hold, logs, marks, three, until};
 
 /// An object of a client's blocks that is not free, and which of its block's it is.
 fn used(owner: &Client<Port>) -> (Cut, u32) {
@@ -86,6 +86,76 @@ pub fn put_in_a_block_that_is_not_cut() -> Option<Vec<u8>> {
 #[test]
 fn a_block_is_cut_before_it_is_used() {
     assert_eq!(put_in_a_block_that_is_not_cut().as_deref(), Some(&b"value"[..]));
+}
+
+/// A client gets a block, and dies when the write that says how it is cut has arrived at the primary alone. Another one
+/// takes over the block, and binds keys; then the primary dies. When that client has gone as well, a third one has the
+/// block, and fills it. Returns what the keys are bound to.
+pub fn put_in_a_block_that_is_cut_at_its_primary() -> Vec<Option<Vec<u8>>> {
+    let plan = Plan::default();
+    let world = empty(&plan);
+    let [dying, adopter, third] = three(&world, &plan);
+    hold(&world, |client, request| {
+        let is_size = matches!(&request.verb, Verb::Write(bytes) if bytes.len() == 8 && bytes[0] == 128);
+        client == 1 && is_size && request.node == BACKUP
+    });
+    let is_dead = Rc::new(RefCell::new(false));
+    let first = {
+        let (dying, is_dead) = (Rc::clone(&dying), Rc::clone(&is_dead));
+        async move {
+            let mut put = Box::pin(dying.put(b"first", b"value"));
+            std::future::poll_fn(|context| match *is_dead.borrow() {
+                true => std::task::Poll::Ready(()),
+                false => put.as_mut().poll(context).map(drop),
+            })
+            .await;
+        }
+    };
+    let found = Rc::new(RefCell::new(Vec::new()));
+    let rest = {
+        let (world, found) = (Rc::clone(&world), Rc::clone(&found));
+        let mut master = Master::new(&world, &plan, 3);
+        async move {
+            until(dying.net(), || world.borrow().held(1) > 0).await;
+            dying.net().quiesce().await;
+            *is_dead.borrow_mut() = true;
+            world.borrow_mut().end_session(1);
+            master.end(1);
+            master.close().await.unwrap();
+            let keys = [b"key 0", b"key 1", b"key 2", b"key 3"];
+            for key in keys {
+                adopter.put(key, key).await.unwrap();
+            }
+            let block = world
+                .borrow()
+                .blocks
+                .iter()
+                .find(|(_, (of, _))| *of == 2)
+                .map(|(at, _)| *at);
+            assert_eq!(world.borrow().adopted, 1);
+            world.borrow_mut().crash(PRIMARY);
+            master.add_lost();
+            master.close().await.unwrap();
+            world.borrow_mut().gone.insert(2);
+            for n in 0..13 {
+                third.put(format!("new {n}").as_bytes(), b"other").await.unwrap();
+            }
+            assert_eq!(block, third.memory().blocks().next().map(|cut| cut.at));
+            for key in keys {
+                let value = third.get(key).await.unwrap();
+                found.borrow_mut().push(value);
+            }
+        }
+    };
+    drive(&world, vec![Box::pin(first), Box::pin(rest)]);
+    found.take()
+}
+
+#[test]
+fn a_block_that_is_taken_over_is_cut_at_all_nodes() {
+    let found = put_in_a_block_that_is_cut_at_its_primary();
+    let keys = [b"key 0", b"key 1", b"key 2", b"key 3"].map(|key| Some(key.to_vec()));
+    assert_eq!(found, keys);
 }
 
 /// A client frees an object of a client that has gone; before it hears that it has, another operation of it takes over
