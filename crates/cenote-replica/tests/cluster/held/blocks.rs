@@ -305,9 +305,9 @@ fn eras_stay_while_marks_are_on_their_way() {
     assert_eq!(begun, oldest);
 }
 
-/// A client looks through its block while a change of its own goes on. When the client has noted that the object of that
-/// change is its own, and has not read the block yet, the change ends, and another client, which has replaced the object,
-/// frees it. Returns whether the object is free at its owner after the next upkeep.
+/// A client looks through its block while a change of its own goes on. When the client has noted that the object of
+/// that change is its own, and has not read the block yet, the change ends, and another client, which has replaced the
+/// object, frees it. Returns whether the object is free at its owner after the next upkeep.
 pub fn keep_up_after_a_sweep_beside_a_change() -> bool {
     let plan = Plan::default();
     let world = empty(&plan);
