@@ -104,53 +104,36 @@ impl<T: Default> Heap<T> {
     }
 }
 
-/// dashmap, each key and value in memory of its own.
-pub type Dash = Heap<DashMap<Box<[u8]>, Box<[u8]>, FxBuildHasher>>;
+macro_rules! of_one_process {
+    ($store:ident, $map:ty, $name:literal) => {
+        /// Each key and value is in memory of its own.
+        pub type $store = Heap<$map>;
 
-impl Store for Dash {
-    const NAME: &'static str = "dashmap";
+        impl Store for $store {
+            const NAME: &'static str = $name;
 
-    fn create() -> Result<Self, Failure> {
-        Ok(Self::new())
-    }
+            fn create() -> Result<Self, Failure> {
+                Ok(Self::new())
+            }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        self.map.insert(key.into(), value.into());
-        Ok(())
-    }
+            fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+                self.map.insert(key.into(), value.into());
+                Ok(())
+            }
 
-    fn get(&mut self, key: &[u8], read: impl FnOnce(&[u8])) -> Result<bool, Failure> {
-        Ok(self.map.get(key).map(|entry| read(entry.value())).is_some())
-    }
+            fn get(&mut self, key: &[u8], read: impl FnOnce(&[u8])) -> Result<bool, Failure> {
+                Ok(self.map.get(key).map(|entry| read(entry.value())).is_some())
+            }
 
-    fn bytes(&mut self) -> Result<Option<u64>, Failure> {
-        Ok(self.growth.bytes())
-    }
+            fn bytes(&mut self) -> Result<Option<u64>, Failure> {
+                Ok(self.growth.bytes())
+            }
+        }
+    };
 }
 
-/// crossbeam's skip list, each key and value in memory of its own.
-pub type Skip = Heap<SkipMap<Box<[u8]>, Box<[u8]>>>;
-
-impl Store for Skip {
-    const NAME: &'static str = "crossbeam::SkipMap";
-
-    fn create() -> Result<Self, Failure> {
-        Ok(Self::new())
-    }
-
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        self.map.insert(key.into(), value.into());
-        Ok(())
-    }
-
-    fn get(&mut self, key: &[u8], read: impl FnOnce(&[u8])) -> Result<bool, Failure> {
-        Ok(self.map.get(key).map(|entry| read(entry.value())).is_some())
-    }
-
-    fn bytes(&mut self) -> Result<Option<u64>, Failure> {
-        Ok(self.growth.bytes())
-    }
-}
+of_one_process!(Dash, DashMap<Box<[u8]>, Box<[u8]>, FxBuildHasher>, "dashmap");
+of_one_process!(Skip, SkipMap<Box<[u8]>, Box<[u8]>>, "crossbeam::SkipMap");
 
 /// LMDB in its fastest form: a writable map, a transaction a write, and one for each read.
 pub struct Lmdb {

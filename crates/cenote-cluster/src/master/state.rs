@@ -16,6 +16,10 @@ const CELLS_BYTES: u32 = 64;
 /// A key that no region ever has.
 const NO_KEY: u64 = 0;
 
+/// The largest block. A client reads four of a long value at once, and a frame has room for 8 MiB of reads
+/// ([`crate::wire`]).
+const BLOCK_MAX: u32 = 2 << 20;
+
 /// A region.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionState {
@@ -166,7 +170,7 @@ pub enum Unfit {
     #[error("the number of copies is out of range (1 to 8)")]
     Replicas,
     /// A block has another size than blocks may have.
-    #[error("the size of a block is no power of two from 16 KiB to 64 MiB")]
+    #[error("the size of a block is no power of two from 16 KiB to 2 MiB")]
     BlockSize,
     /// A region is too large.
     #[error("a region has more than 2 GiB")]
@@ -184,7 +188,7 @@ impl Shape {
         let range = |is_good, why| if is_good { Ok(()) } else { Err(why) };
         range((1..=8).contains(&self.replicas), Unfit::Replicas)?;
         range(
-            self.block.is_power_of_two() && (1 << 14..=1 << 26).contains(&self.block),
+            self.block.is_power_of_two() && (1 << 14..=BLOCK_MAX).contains(&self.block),
             Unfit::BlockSize,
         )?;
         range(self.region_bytes <= 1 << 31, Unfit::RegionSize)?;

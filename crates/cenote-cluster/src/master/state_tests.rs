@@ -220,6 +220,14 @@ fn what_cannot_be_is_refused() {
     for (wrong, why) in [
         (Shape { replicas: 0, ..shape }, Unfit::Replicas),
         (Shape { block: 1000, ..shape }, Unfit::BlockSize),
+        (
+            Shape {
+                block: 4 << 20,
+                region_bytes: 1 << 30,
+                ..shape
+            },
+            Unfit::BlockSize,
+        ),
         (large, Unfit::RegionSize),
         (few_blocks, Unfit::RegionBlocks),
         (Shape { depth: 30, ..shape }, Unfit::IndexSize),

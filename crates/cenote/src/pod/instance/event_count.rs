@@ -51,14 +51,12 @@ pub fn notify_waiting<M: Memory>(mem: &M, event_count: SyncWord) {
 }
 
 /// Notifies an event count in the place of a dead worker: wakes the sleepers also if that one has notified, and so
-/// cleared the bit, and has woken nobody. Nothing that it has begun takes effect any more.
+/// cleared the bit, and has woken nobody, whenever its change took effect.
 ///
-/// Cost: a load and a system call; an exchange if a thread may be asleep.
+/// Cost: a load and a system call; an exchange and another system call if a thread may be asleep.
 pub fn notify_for_the_dead<M: Memory>(mem: &M, event_count: SyncWord) {
-    // PAIRS WITH: pod::instance::event_count::prepare_wait
-    if event_count.load(mem) & ASLEEP != 0 {
-        notify_all(mem, event_count);
-    } else if !mutant::is(Mutant::DeadTakenForWaking) {
+    notify_waiting(mem, event_count);
+    if !mutant::is(Mutant::DeadTakenForWaking) {
         mem.kernel().wake(event_count.offset());
     }
 }
@@ -112,7 +110,7 @@ pub fn notifications_of(seen: u32) -> u32 {
 pub fn prepare_wait<M: Memory>(mem: &M, event_count: SyncWord) -> (u64, u32) {
     let mut word = event_count.load(mem);
     while word & ASLEEP == 0 && !mutant::is(Mutant::WaitNotPrepared) {
-        // PAIRS WITH: pod::instance::event_count::notify_waiting, pod::instance::event_count::notify_all, pod::instance::event_count::notify_one, pod::instance::event_count::notify_for_the_dead
+        // PAIRS WITH: pod::instance::event_count::notify_waiting, pod::instance::event_count::notify_all, pod::instance::event_count::notify_one
         match event_count.compare_exchange_acquire(mem, word, word | ASLEEP) {
             Ok(_) => word |= ASLEEP,
             Err(found) => word = found,
