@@ -83,7 +83,7 @@ impl Skiplist {
             outer: self.height(MAX_HEIGHT),
         };
         let words = builder.as_ref().map_or(0, Builder::words) + u64::from(shape.words());
-        if words > self.arena.untouched() {
+        if words > self.arena.room() {
             return false;
         }
         let Some(subrange) = self.add_subrange(start, shape) else {
@@ -189,7 +189,7 @@ impl Skiplist {
                 needed += Builder::new(piece.keys).words() + u64::from(Shape::WORDS_MAX);
             });
         }
-        if needed > self.arena.untouched() {
+        if needed > self.arena.room() {
             return false;
         }
         self.remove_subrange(subrange);

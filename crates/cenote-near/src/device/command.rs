@@ -22,8 +22,8 @@
 //! A subrange that is not there is one without keys: what would bind a key is full, its export has no pairs, its split
 //! no pieces.
 //! An option is a byte, 0 for none, 1 for one that follows; full is the byte 2. After the last answer of a batch come
-//! its *closing words*: 4 bytes each for the accesses of points, those of scans, and words of the arena that were never
-//! used.
+//! its *closing words*: 4 bytes each for the accesses of points, those of scans, and words for which the arena has room
+//! in any case.
 
 /// What an export answers instead of a number, if there are more keys than it may give.
 pub const TOO_MANY: u32 = u32::MAX;

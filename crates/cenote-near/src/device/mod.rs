@@ -7,7 +7,7 @@
 //! | file | |
 //! |---|---|
 //! | [`command`] | commands and answers as bytes |
-//! | `arena` | words, and free lists by size |
+//! | `arena` | words, and which blocks of them are free |
 //! | `node` | where the parts of a subrange's node are |
 //! | `subranges` | L2: the skiplist of subranges, and their heights |
 //! | `tree` | nodes of the trees of keys |

@@ -2,9 +2,9 @@
 //!
 //! | words | |
 //! |---|---|
-//! | 0, 1 | start and shift |
-//! | 2 | how many keys |
-//! | 3 | height in L2, levels of its keys' tree above the leaves: a byte each |
+//! | 0 | height in L2, levels of its keys' tree above the leaves: a byte each; the [arena](super::arena)'s |
+//! | 1, 2 | start and shift |
+//! | 3 | how many keys |
 //! | 4 | root of that tree, 0 without keys |
 //! | 5 … | links of L2 |
 //!
@@ -71,18 +71,18 @@ impl Ends {
 impl Skiplist {
     /// A subrange's [`Ends`].
     pub(super) fn ends(&self, subrange: u32) -> Ends {
-        Ends(self.arena.get_long(subrange))
+        Ends(self.arena.get_long(subrange + 1))
     }
 
     pub(super) fn shape(&self, subrange: u32) -> Shape {
-        let [outer, ..] = self.arena.get(subrange + 3).to_le_bytes();
+        let [outer, ..] = self.arena.header(subrange).to_le_bytes();
         let shift = self.ends(subrange).shift();
         Shape { shift, outer }
     }
 
     /// The tree of a subrange's keys, if it has any.
     pub(super) fn tree(&self, subrange: u32) -> Option<Tree> {
-        let [_, depth, ..] = self.arena.get(subrange + 3).to_le_bytes();
+        let [_, depth, ..] = self.arena.header(subrange).to_le_bytes();
         let root = self.arena.get(subrange + 4);
         (root != 0).then_some(Tree { root, depth })
     }
@@ -92,14 +92,14 @@ impl Skiplist {
         let Tree { root, depth } = tree.unwrap_or(Tree { root: 0, depth: 0 });
         let outer = self.shape(subrange).outer;
         self.arena
-            .set(subrange + 3, u32::from_le_bytes([outer, depth, 0, 0]));
+            .set_header(subrange, u32::from_le_bytes([outer, depth, 0, 0]));
         self.arena.set(subrange + 4, root);
     }
 
     pub(super) fn set_subrange(&mut self, subrange: u32, start: u64, shape: Shape) {
-        self.arena.set_long(subrange, Ends::new(start, shape.shift).0);
-        let word = u32::from_le_bytes([shape.outer, 0, 0, 0]);
-        self.arena.set(subrange + 3, word);
+        self.arena.set_long(subrange + 1, Ends::new(start, shape.shift).0);
+        let heights = u32::from_le_bytes([shape.outer, 0, 0, 0]);
+        self.arena.set_header(subrange, heights);
     }
 
     pub(super) fn start(&self, subrange: u32) -> u64 {
@@ -107,11 +107,11 @@ impl Skiplist {
     }
 
     pub(super) fn keys_in(&self, subrange: u32) -> u32 {
-        self.arena.get(subrange + 2)
+        self.arena.get(subrange + 3)
     }
 
     pub(super) fn set_keys_in(&mut self, subrange: u32, keys: u32) {
-        self.arena.set(subrange + 2, keys);
+        self.arena.set(subrange + 3, keys);
     }
 
     /// Whether a subrange has this key between its ends.

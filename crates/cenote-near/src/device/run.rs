@@ -29,6 +29,7 @@ impl Program for Skiplist {
             self.chases = 0;
             let before = self.accesses;
             self.step(command, answers).ok_or(Malformed { at })?;
+            self.accesses += self.arena.take_accesses();
             if answers.len() > self.answers_max {
                 return Err(Malformed { at });
             }
@@ -47,7 +48,7 @@ impl Program for Skiplist {
         }
         meter.accesses += self.accesses;
         meter.streamed += self.streamed;
-        for word in [point, range, self.arena.untouched()] {
+        for word in [point, range, self.arena.room()] {
             answers.extend_from_slice(&u32::try_from(word).unwrap_or(u32::MAX).to_le_bytes());
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! | words | leaf | inner node |
 //! |---|---|---|
-//! | 0 | how many entries, in a byte, and for how many there is room | the same |
+//! | 0 | how many entries, in a byte, and for how many there is room, in the next; the [arena](super::arena)'s | the same |
 //! | from 1 | entries of 4 words: key, value | entries of 3 words: a key, and a child |
 //!
 //! A child has no keys less than its entry's, but for the first one, which has them as well. A node has an entry at
@@ -45,16 +45,16 @@ impl Kind {
 
 impl Skiplist {
     pub(super) fn entries(&self, node: u32) -> u32 {
-        self.arena.get(node) & 0xff
+        self.arena.header(node) & 0xff
     }
 
     pub(super) fn room(&self, node: u32) -> u32 {
-        self.arena.get(node) >> 8
+        self.arena.header(node) >> 8
     }
 
     fn set_entries(&mut self, node: u32, entries: u32) {
         let room = self.room(node);
-        self.arena.set(node, room << 8 | entries);
+        self.arena.set_header(node, room << 8 | entries);
     }
 
     fn entry(node: u32, kind: Kind, n: u32) -> u32 {
@@ -104,12 +104,11 @@ impl Skiplist {
     /// A node without entries. None if there is no room.
     pub(super) fn take_node(&mut self, kind: Kind, room: u32) -> Option<u32> {
         let node = self.arena.take(kind.block(room))?;
-        self.arena.set(node, room << 8);
+        self.arena.set_header(node, room << 8);
         Some(node)
     }
 
     pub(super) fn give_node(&mut self, node: u32, kind: Kind) {
-        self.accesses += 2;
         let words = kind.block(self.room(node));
         self.arena.give(node, words);
     }
