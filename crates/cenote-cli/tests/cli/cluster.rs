@@ -143,6 +143,49 @@ fn clients_map_memory_of_nodes() {
     assert!(!here.path("here").exists());
 }
 
+#[cfg(feature = "tls")]
+#[test]
+fn an_encrypted_cluster_refuses_who_has_no_certificate() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let here = Here::new();
+    let _cluster = start(&here, "--tls");
+    here.ok("cluster put here greeting hello");
+    here.ok("cluster kill-node here 1");
+    assert_eq!(found(&here, "greeting"), "hello");
+    here.ok("cluster add-node here");
+    wait_for(&here, |status| is_whole(status) && nodes(status) == [2, 3, 4]);
+    let key = std::fs::metadata(here.path("here/member.key")).unwrap();
+    assert_eq!(key.permissions().mode() & 0o777, 0o600);
+    let get = format!("cluster get {} greeting --token-file here/token", master(&here));
+    let refused = here.run(&get);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let with = "--tls-cert here/member.pem --tls-key here/member.key --tls-ca here/ca.pem";
+    assert_eq!(here.json(&format!("{get} {with}"))["value"], "hello");
+    // Of another cluster, by another authority.
+    let there = Here::new();
+    let _another = start(&there, "--tls");
+    let of_another = ["cert member.pem", "key member.key", "ca ca.pem"].map(|file| {
+        let (name, file) = file.split_once(' ').unwrap();
+        format!("--tls-{name} {}", there.path("here").join(file).display())
+    });
+    let refused = here.run(&format!("{get} {}", of_another.join(" ")));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+}
+
+#[test]
+fn encryption_that_cannot_be_had_is_refused() {
+    let here = Here::new();
+    // For the feature that is missing, or because libfabric sends keys and values as they are.
+    let refused = match cfg!(feature = "tls") {
+        true if cfg!(feature = "ofi") => here.run("cluster start here --tls --network ofi"),
+        true => return,
+        false => here.run("cluster start here --tls"),
+    };
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(!here.path("here").exists());
+}
+
 #[cfg(not(feature = "ofi"))]
 #[test]
 fn libfabric_needs_its_feature() {

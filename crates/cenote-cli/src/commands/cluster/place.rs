@@ -62,6 +62,9 @@ pub struct Folder {
     /// Whether clients map their memory, from files in the folder.
     #[serde(default)]
     pub mapped: bool,
+    /// Whether connections are TLS, with the certificate in the folder.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// The token's file in a folder.
@@ -191,9 +194,16 @@ impl ClusterArg {
             return Ok((masters, self.tls.credentials(token)?));
         }
         let folder = Path::new(&self.cluster);
-        let masters = Folder::read(folder)?.master.address.into();
+        let described = Folder::read(folder)?;
         let token = given(self.token_file.clone()).unwrap_or_else(|| token_file(folder));
-        Ok((masters, self.tls.credentials(read_token(&token)?)?))
+        let tls = match described.tls && !self.tls.are_given() {
+            true => TlsArgs::of_folder(folder),
+            false => self.tls.clone(),
+        };
+        Ok((
+            described.master.address.into(),
+            tls.credentials(read_token(&token)?)?,
+        ))
     }
 
     /// Asks the master that leads.

@@ -14,6 +14,7 @@ use cenote_cluster::control::{Request, Response};
 use super::network::Network;
 use super::place::{ClusterArg, Folder, Process, token_file};
 use super::status;
+use super::tls::{TlsArgs, make_identity};
 use super::token::make_token;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -42,6 +43,9 @@ pub struct StartArgs {
     /// themselves, and no key or value goes over a network
     #[arg(long)]
     mapped: bool,
+    /// Encrypt all connections, by a certificate that is made for this cluster and is in its folder
+    #[arg(long)]
+    tls: bool,
 }
 
 /// Processes that are ended unless all goes well.
@@ -96,27 +100,52 @@ fn start(begun: &mut Begun, folder: &Path, name: &str, arguments: &[String]) -> 
     }
 }
 
-fn node(
-    begun: &mut Begun,
-    folder: &Path,
-    number: usize,
-    (memory, network, mapped): (u64, Network, bool),
-) -> Result<Process, Failure> {
+/// What all memory nodes of a folder have in common.
+#[derive(Clone, Copy)]
+struct Shape {
+    memory: u64,
+    network: Network,
+    mapped: bool,
+    tls: bool,
+}
+
+impl From<&Folder> for Shape {
+    fn from(described: &Folder) -> Self {
+        let Folder {
+            memory,
+            network,
+            mapped,
+            tls,
+            ..
+        } = *described;
+        Self {
+            memory,
+            network,
+            mapped,
+            tls,
+        }
+    }
+}
+
+fn node(begun: &mut Begun, folder: &Path, number: usize, shape: Shape) -> Result<Process, Failure> {
     let mut arguments = [
         "memnode",
         "--listen",
         "127.0.0.1:0",
         "--memory",
-        &memory.to_string(),
+        &shape.memory.to_string(),
         "--network",
-        network.argument(),
+        shape.network.argument(),
         "--token-file",
         &token_file(folder).display().to_string(),
     ]
     .map(str::to_owned)
     .to_vec();
-    if mapped {
+    if shape.mapped {
         arguments.extend(["--mapped".to_owned(), folder.display().to_string()]);
+    }
+    if shape.tls {
+        arguments.extend(TlsArgs::of_folder(folder).arguments());
     }
     start(begun, folder, &format!("node-{number}"), &arguments)
 }
@@ -134,6 +163,11 @@ pub fn run(args: &StartArgs, out: &Output) -> Result<ExitCode, Failure> {
     if args.mapped && args.network != Network::Tcp {
         return Err(Failure::misuse(
             "--mapped and --network ofi do not go together: what clients change in memory that they map is atomic for processors alone",
+        ));
+    }
+    if args.tls && args.network != Network::Tcp {
+        return Err(Failure::misuse(
+            "--tls and --network ofi do not go together: libfabric sends keys and values as they are",
         ));
     }
     fs::create_dir(folder).map_err(Failure::io(folder.display()))?;
@@ -156,16 +190,25 @@ pub fn begin_in(folder: &Path, nodes: u8, replicas: u8) -> Result<(), Failure> {
         memory: 256 << 20,
         network: Network::Tcp,
         mapped: false,
+        tls: false,
     })
 }
 
 fn begin(args: &StartArgs) -> Result<(), Failure> {
     let folder = &args.folder;
     make_token(&token_file(folder))?;
+    if args.tls {
+        make_identity(folder)?;
+    }
     let mut begun = Begun(Vec::new());
     let mut nodes = Vec::new();
+    let shape = Shape {
+        memory: args.memory,
+        network: args.network,
+        mapped: args.mapped,
+        tls: args.tls,
+    };
     for number in 1..=usize::from(args.nodes) {
-        let shape = (args.memory, args.network, args.mapped);
         nodes.push(node(&mut begun, folder, number, shape)?);
     }
     let mut arguments = [
@@ -187,6 +230,9 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
     for node in &nodes {
         arguments.extend(["--node".to_owned(), node.address.to_string()]);
     }
+    if args.tls {
+        arguments.extend(TlsArgs::of_folder(folder).arguments());
+    }
     let master = start(&mut begun, folder, "master", &arguments)?;
     let described = Folder {
         master,
@@ -194,6 +240,7 @@ fn begin(args: &StartArgs) -> Result<(), Failure> {
         memory: args.memory,
         network: args.network,
         mapped: args.mapped,
+        tls: args.tls,
     };
     described.write(folder)?;
     let cluster = ClusterArg::of_folder(folder);
@@ -228,8 +275,7 @@ pub fn another(folder: &Path) -> Result<(SocketAddr, Begun), Failure> {
     let _lock = Folder::lock(folder)?;
     let mut described = Folder::read(folder)?;
     let number = described.nodes.len() + 1;
-    let shape = (described.memory, described.network, described.mapped);
-    let node = node(&mut begun, folder, number, shape)?;
+    let node = node(&mut begun, folder, number, Shape::from(&described))?;
     let address = node.address;
     described.nodes.push(node);
     described.write(folder)?;

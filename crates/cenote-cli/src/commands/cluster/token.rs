@@ -18,18 +18,22 @@ pub fn read_token(path: &Path) -> Result<String, Failure> {
 
 /// Makes a token that nobody can guess, in a file that only this user can read.
 pub fn make_token(path: &Path) -> Result<String, Failure> {
-    let failed = || Failure::io(path.display());
     let mut drawn = [0; DRAWN];
     fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut drawn))
         .map_err(Failure::io("/dev/urandom"))?;
     let token = to_hex(&drawn);
-    let mut file = OpenOptions::new()
+    write_secret(path, &format!("{token}\n"))?;
+    Ok(token)
+}
+
+/// Writes a file that must not exist, and that only this user can read.
+pub fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+    OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
-        .map_err(failed())?;
-    writeln!(file, "{token}").map_err(failed())?;
-    Ok(token)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(Failure::io(path.display()))
 }
